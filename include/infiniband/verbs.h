@@ -3754,7 +3754,9 @@ static inline int ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
  * Returns the number of completions; 0 if the CQ is empty. A device can return a negative number on
  * failure; usrdma never does.
  * Threads: any; each completion is returned once. Does not block. On an empty CQ the call processes
- * packets of the process; progress does not depend on it.
+ * packets of the process; progress does not depend on it. If the application waits for the CQ's
+ * channel with poll(2) and has armed the CQ, the first call that finds it empty polls for up to 160 us
+ * before it returns 0.
  * State: a WR occupies its entry of the work queue until its completion, or a later completion of
  * the same queue, is polled.
  * Since v13, inline. Source: ibv_poll_cq(3), IBA 1.x §11.4.2.1. See also: ibv_create_cq(),

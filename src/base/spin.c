@@ -20,6 +20,12 @@ bool spin_begin(struct spin *spin, uint64_t now_ns, uint64_t least_ns,
 	return true;
 }
 
+void spin_lengthen(struct spin *spin, uint64_t limit_ns)
+{
+	if (spin->is_long)
+		spin->limit_ns = limit_ns;
+}
+
 bool spin_continue(const struct spin *spin, uint64_t now_ns)
 {
 	if (now_ns - spin->start_ns < spin->limit_ns)

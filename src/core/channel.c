@@ -9,6 +9,7 @@
 
 #include "base/fault.h"
 #include "base/syscalls.h"
+#include "core/armed_spin.h"
 #include "core/call_failed.h"
 #include "core/context.h"
 #include "core/direct_wake.h"
@@ -96,6 +97,38 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibchannel)
 	return 0;
 }
 
+static atomic_uint *events_for_taker(const struct comp_channel *channel)
+{
+	struct engine *engine = to_context(channel->pub.context)->engine;
+	unsigned int taker = atomic_load_explicit(&channel->taker, memory_order_relaxed);
+
+	return &engine->serve.events_for[taker];
+}
+
+/* The number of queued events changes by this number. channel.lock held. */
+static void count_queued(struct comp_channel *channel, int change)
+{
+	channel->queued += (uint32_t)change;
+	atomic_fetch_add_explicit(events_for_taker(channel), (unsigned int)change,
+				  memory_order_relaxed);
+}
+
+/* The calling thread takes the events of the channel. */
+static void set_taker(struct comp_channel *channel)
+{
+	uint8_t taker = armed_spin_taker();
+	uint32_t queued;
+
+	if (atomic_load_explicit(&channel->taker, memory_order_relaxed) == taker)
+		return;
+	pthread_mutex_lock(&channel->lock);
+	queued = channel->queued;
+	count_queued(channel, -(int)queued);
+	atomic_store_explicit(&channel->taker, taker, memory_order_relaxed);
+	count_queued(channel, (int)queued);
+	pthread_mutex_unlock(&channel->lock);
+}
+
 void channel_post(struct comp_channel *channel, struct cq *cq)
 {
 	struct engine *engine = cq->context->engine;
@@ -104,7 +137,7 @@ void channel_post(struct comp_channel *channel, struct cq *cq)
 	pthread_mutex_lock(&channel->lock);
 	if (!cq->events_queued++)
 		list_add_tail(&cq->channel_node, &channel->ready);
-	channel->queued++;
+	count_queued(channel, 1);
 	channel->units_due += !is_promised;
 	channel->units_promised += is_promised;
 	pthread_mutex_unlock(&channel->lock);
@@ -119,7 +152,7 @@ static void channel_post_extra(struct comp_channel *channel, struct cq *cq)
 	if (list_is_empty(&channel->ready)) {
 		list_add_tail(&cq->channel_node, &channel->ready);
 		cq->events_queued++;
-		channel->queued++;
+		count_queued(channel, 1);
 	}
 	pthread_mutex_unlock(&channel->lock);
 }
@@ -287,7 +320,7 @@ void channel_forget(struct comp_channel *channel, struct cq *cq)
 	due = cq->events_queued < channel->units_due ? cq->events_queued : channel->units_due;
 	channel->units_due -= due;
 	channel->units_pending += cq->events_queued - due;
-	channel->queued -= cq->events_queued;
+	count_queued(channel, -(int)cq->events_queued);
 	cq->events_queued = 0;
 	settle_units(channel);
 	pthread_mutex_unlock(&channel->lock);
@@ -310,7 +343,7 @@ static struct cq *channel_take(struct comp_channel *channel, bool *is_early)
 			list_move_tail(&cq->channel_node, &channel->ready);
 		else
 			list_del(&cq->channel_node);
-		channel->queued--;
+		count_queued(channel, -1);
 		settle_units(channel);
 	} else {
 		channel->units_pending -= channel->units_pending > 0;
@@ -405,6 +438,7 @@ int channel_try(struct comp_channel *channel)
 		if (!channel_has_event(channel) || event_fd_try(channel->pub.fd))
 			return -EAGAIN;
 	} while (!channel_take(channel, &is_early));
+	set_taker(channel);
 	return 0;
 }
 
@@ -427,6 +461,8 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibchannel, struct ibv_cq **ibcq, v
 		if (is_early)
 			cq = take_early(channel);
 	} while (!cq);
+	set_taker(channel);
+	armed_spin_permit();
 	*ibcq = &cq->pub;
 	*cq_context = cq->pub.cq_context;
 	return 0;

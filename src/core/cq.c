@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/util.h"
+#include "core/armed_spin.h"
 #include "core/async.h"
 #include "core/call_failed.h"
 #include "core/channel.h"
@@ -47,17 +48,6 @@ static int ring_map(uint32_t cqe, struct cqe **ring, uint32_t *mask, size_t *byt
 	return 0;
 }
 
-/* The indices wrap at 2^32. The consumer reads head, and the producer reads tail, without the other's lock. */
-static uint32_t cq_head(const struct cq *cq)
-{
-	return __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE);
-}
-
-static uint32_t cq_tail(const struct cq *cq)
-{
-	return __atomic_load_n(&cq->tail, __ATOMIC_RELAXED);
-}
-
 static void cq_set_head(struct cq *cq, uint32_t head)
 {
 	__atomic_store_n(&cq->head, head, __ATOMIC_RELEASE);
@@ -68,12 +58,6 @@ static void cq_set_tail(struct cq *cq, uint32_t tail)
 {
 	__atomic_store_n(&cq->tail, tail, __ATOMIC_RELAXED);
 	cq->usage->pending = cq->head - tail;
-}
-
-/* Reads without the lock, so that the result may be outdated; callers that depend on it check again with the lock. */
-static bool cq_looks_empty(const struct cq *cq)
-{
-	return cq_head(cq) == cq_tail(cq);
 }
 
 static void cqe_stamp(const struct cq *cq, struct cqe *cqe)
@@ -299,6 +283,9 @@ static inline bool cq_fill(struct cq *cq)
 		return true;
 	cq_turn_ends(&cq->turns);
 	engine_poll(cq->context->engine, cq->shards);
+	if (__builtin_expect(atomic_load_explicit(&cq->may_spin, memory_order_relaxed), 0) &&
+	    cq_looks_empty(cq))
+		armed_spin_run(cq);
 	return !cq_looks_empty(cq);
 }
 
@@ -334,6 +321,7 @@ static bool cq_arm(struct cq *cq, int solicited_only)
 	has_missed = cq->channel && !*is_armed && cq_has_missed(cq, solicited_only);
 	if (!solicited_only && !cq->is_armed)
 		direct_wake_offer(cq);
+	armed_spin_allow(cq);
 	*is_armed = true;
 	biased_lock_release(&cq->lock);
 	return has_missed;

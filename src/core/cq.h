@@ -43,6 +43,16 @@ static inline unsigned int cq_turns(const struct cq *cq)
 		       turns;
 }
 
+/*
+ * Reads without the lock, so that the result may be outdated; callers that depend on it check again with the lock. The indices wrap at
+ * 2^32. The consumer reads head, and the producer reads tail, without the other's lock.
+ */
+static inline bool cq_looks_empty(const struct cq *cq)
+{
+	return __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE) ==
+	       __atomic_load_n(&cq->tail, __ATOMIC_RELAXED);
+}
+
 /* A turn of the CQ or of the channel ends. */
 static inline void cq_turn_ends(atomic_uint *turns)
 {

@@ -148,11 +148,31 @@ bool direct_wake_has_turned(struct engine *engine)
 	return has_turned;
 }
 
+/* A fence follows the store, before the caller examines the FIFOs. */
+static void tell_peers(struct engine *engine)
+{
+	const struct direct_wake *wake = &engine->direct_wake;
+
+	if (engine->segment_cqs)
+		atomic_store(&engine->segment_cqs->takes_wakes, wake->is_on && !wake->pauses);
+}
+
 static void direct_wake_turn(struct engine *engine, bool is_on)
 {
 	engine->direct_wake.is_on = is_on;
-	if (engine->segment_cqs)
-		atomic_store(&engine->segment_cqs->takes_wakes, is_on);
+	tell_peers(engine);
+}
+
+void direct_wake_pause(struct engine *engine)
+{
+	if (!engine->direct_wake.pauses++)
+		tell_peers(engine);
+}
+
+void direct_wake_resume(struct engine *engine)
+{
+	if (!--engine->direct_wake.pauses)
+		tell_peers(engine);
 }
 
 enum direct_wake_rest direct_wake_rest(struct engine *engine)

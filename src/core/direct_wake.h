@@ -29,6 +29,7 @@ struct engine;
  */
 struct direct_wake {
 	bool is_on;
+	unsigned int pauses; /* threads that have called direct_wake_pause() */
 	atomic_uint
 		turns; /* of threads that were woken; the engine thread reads it without the lock */
 	unsigned int turns_seen;
@@ -75,6 +76,13 @@ bool promise_keeps(struct engine *engine, struct comp_channel *channel);
  * they are off. *has_unit: a unit of the channel was taken before it was added to the descriptor. Takes and releases engine.lock.
  */
 bool direct_wake_run(struct engine *engine, struct comp_channel *channel, bool *has_unit);
+
+/*
+ * The calling thread runs the transports all the time until direct_wake_resume(): peers add no units for other threads, which it wakes
+ * when it has executed their messages. engine.lock held.
+ */
+void direct_wake_pause(struct engine *engine);
+void direct_wake_resume(struct engine *engine);
 
 /* What the engine thread waits for if no thread serves. */
 enum direct_wake_rest {

@@ -233,7 +233,8 @@ static inline void engine_init_lists(struct engine *engine)
 static inline bool engine_ticks(const struct engine *engine)
 {
 	return engine->is_polled || engine->direct_wake.is_on ||
-	       (engine->serve.is_thread_away && !engine->serve.is_parked);
+	       (engine->serve.is_thread_away && !engine->serve.is_parked &&
+		!engine_serve_has_external(&engine->serve));
 }
 
 /* Whether the engine thread waits for the peers and the network, unless it is running. engine.lock held. */
@@ -293,8 +294,17 @@ bool engine_turn(struct engine *engine);
  */
 bool engine_turn_before_reply(struct engine *engine, bool others_wait);
 
-/* As engine_turn_before_reply(), for a thread that polls: one round without timers. engine.lock held. */
+/* Runs the timers that are due. engine.lock held. */
+void engine_expire_timers(struct engine *engine);
+
+/* For a thread that polls: one round without timers. engine.lock held. */
+void engine_run(struct engine *engine);
+
+/* The same, as engine_turn_before_reply(). */
 void engine_run_before_reply(struct engine *engine);
+
+/* Requests no doorbells from the peers, until the next turn. engine.lock held. */
+void engine_stop_doorbells(struct engine *engine);
 
 /* The application is about to block (ibv_req_notify_cq, ibv_get_cq_event): requests doorbells from the peers again. */
 void engine_will_block(struct engine *engine);

@@ -78,7 +78,7 @@ static bool sleep_transports(struct engine *engine, bool want_doorbell)
  * The kernel wakes one thread for timer_fd. If that thread is cancelled, or returns to the application before epoll_wait() has
  * reported timer_fd, no thread reads it. It is then armed again here.
  */
-static void expire_timers(struct engine *engine)
+void engine_expire_timers(struct engine *engine)
 {
 	uint64_t now_ns;
 
@@ -97,7 +97,7 @@ static bool poll_timers(struct engine *engine)
 {
 	if (engine->shards.are_open)
 		return timer_next_deadline(&engine->timers) <= clock_now_ns();
-	expire_timers(engine);
+	engine_expire_timers(engine);
 	return false;
 }
 
@@ -126,7 +126,7 @@ static void try_expire_timers(struct engine *engine)
 	if (!engine_try_lock(engine))
 		return;
 	if (!engine->is_orphan && !engine->is_fatal)
-		expire_timers(engine);
+		engine_expire_timers(engine);
 	engine_unlock(engine);
 }
 
@@ -140,11 +140,16 @@ static void set_spin_shift(struct engine *engine, unsigned int shift)
 	atomic_store_explicit(&engine->spin_shift, shift, memory_order_relaxed);
 }
 
+void engine_stop_doorbells(struct engine *engine)
+{
+	sleep_transports(engine, false);
+}
+
 /* Turns the doorbells off. The engine thread begins to tick. */
 static void begin_polling(struct engine *engine)
 {
 	engine->is_polled = true;
-	sleep_transports(engine, false);
+	engine_stop_doorbells(engine);
 	engine_wake(engine);
 }
 
@@ -289,12 +294,17 @@ bool engine_turn(struct engine *engine)
 {
 	bool is_done = false;
 
-	expire_timers(engine);
+	engine_expire_timers(engine);
 	engine_timer_added(engine);
 	for (int round = 0; round < RUN_ROUNDS && !is_done; round++)
 		is_done = !run_transports(engine);
 	/* A link may have received datagrams that its descriptor does not report. */
 	return sleep_transports(engine, true) || !is_done;
+}
+
+void engine_run(struct engine *engine)
+{
+	run_transports(engine);
 }
 
 void engine_run_before_reply(struct engine *engine)
@@ -308,7 +318,7 @@ bool engine_turn_before_reply(struct engine *engine, bool others_wait)
 {
 	bool is_busy = true;
 
-	expire_timers(engine);
+	engine_expire_timers(engine);
 	engine_timer_added(engine);
 	/* Another round without new work would send the acknowledgements. */
 	engine->is_inline = true;
@@ -327,7 +337,7 @@ bool engine_turn_before_reply(struct engine *engine, bool others_wait)
 static int thread_turn(struct engine *engine)
 {
 	if (is_polled_still(engine)) {
-		expire_timers(engine);
+		engine_expire_timers(engine);
 		engine->is_catching_up |= direct_wake_end(engine);
 		run_transports(engine);
 		return TICK_MS;
@@ -365,7 +375,7 @@ static void progress_read_timer(struct engine *engine, void *arg)
 	engine->timer_armed_ns = TIMER_NEVER_NS;
 	if (sys_read(engine->timer_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		log_warn("cannot read the timer: %m");
-	expire_timers(engine);
+	engine_expire_timers(engine);
 	engine_timer_added(engine);
 }
 

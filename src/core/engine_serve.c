@@ -24,14 +24,34 @@ static const enum engine_rest rest_of_wakes[] = {
 	[DIRECT_WAKE_TICK] = ENGINE_REST_ALL_TICK,
 };
 
+bool engine_serve_may_spin_alone(const struct engine *engine)
+{
+	const struct engine_serve *serve = &engine->serve;
+
+	return serve->external_channels == 1 && !serve->external_waits && !serve->servers &&
+	       !engine->shards.are_open;
+}
+
+/* Whether an application waits by other means, or may do so at any time. */
+static bool waits_elsewhere(const struct engine *engine)
+{
+	const struct engine_serve *serve = &engine->serve;
+	bool spins = serve->external_spins && engine_serve_may_spin_alone(engine) &&
+		     !engine->direct_wake.is_on;
+
+	return engine_serve_has_external(serve) && !spins;
+}
+
 enum engine_rest engine_serve_rest(struct engine *engine)
 {
 	struct engine_serve *serve = &engine->serve;
 	bool is_changed = serve->changes != serve->changes_seen;
 
 	serve->changes_seen = serve->changes;
+	if (!is_changed)
+		serve->external_spins = false;
 	serve->is_parked = serve->servers && !is_changed;
-	serve->is_thread_away = serve->servers || (is_changed && !engine_serve_has_external(serve));
+	serve->is_thread_away = serve->servers || (is_changed && !waits_elsewhere(engine));
 	if (!serve->is_thread_away)
 		return rest_of_wakes[direct_wake_rest(engine)];
 	if (direct_wake_end(engine))
@@ -66,6 +86,7 @@ void engine_serve_set_external(struct engine *engine, struct comp_channel *chann
 		return;
 	channel->is_external = is_external;
 	engine->serve.external_channels += is_external ? 1 : -1u;
+	engine->serve.external_spins = false;
 	direct_wake_set_external(engine, channel, is_external);
 }
 
@@ -74,6 +95,7 @@ void engine_serve_enter(struct engine *engine)
 	struct engine_serve *serve = &engine->serve;
 
 	serve->servers++;
+	serve->external_spins = false;
 	serve->changes++;
 	if (!serve->is_thread_away)
 		engine_wake(engine);
@@ -195,16 +217,13 @@ static int serve_until(struct served_wait *wait, bool is_busy)
 	}
 }
 
-/* Without success, one of 17 waits polls SPIN_NS: 5 us for each wait on average. */
-#define SHORT_WAITS_MAX 16
-
 /* The engine thread then leaves the doorbells of peers to the thread that polls. */
 static bool serve_spin_begin(struct engine *engine, struct comp_channel *channel, struct spin *spin)
 {
 	struct engine_serve *serve = &engine->serve;
 	bool spins;
 
-	if (!spin_begin(spin, clock_now_ns(), 0, SHORT_WAITS_MAX))
+	if (!spin_begin(spin, clock_now_ns(), 0, SERVE_SHORT_WAITS_MAX))
 		return false;
 	engine_lock(engine);
 	spins = !engine_serve_has_external(serve) && may_serve(engine, channel);
@@ -310,4 +329,27 @@ int engine_serve_wait(struct engine *engine, struct comp_channel *channel, bool 
 			return ret;
 	}
 	return event_fd_wait(channel->pub.fd);
+}
+
+void engine_serve_spin_alone(struct engine *engine)
+{
+	struct engine_serve *serve = &engine->serve;
+
+	engine_stop_doorbells(engine);
+	serve->external_spins = true;
+	serve->changes++;
+	if (!serve->is_thread_away && !engine->direct_wake.is_on)
+		engine_wake_late(engine);
+}
+
+void engine_serve_end_spin_alone(struct engine *engine)
+{
+	struct engine_serve *serve = &engine->serve;
+
+	if (!serve->external_spins)
+		return;
+	serve->external_spins = false;
+	serve->changes++;
+	if (serve->is_thread_away)
+		engine_wake_late(engine);
 }

@@ -9,6 +9,8 @@
 struct comp_channel;
 struct engine;
 
+#define SERVE_TAKERS 64
+
 /*
  * A thread of the application that waits for an event of a completion channel runs the transports itself (docs/adr/0045): a
  * doorbell wakes one such thread only, instead of the engine thread, which would wake it in turn. The engine thread ticks as long
@@ -21,11 +23,15 @@ struct engine_serve {
 	unsigned int
 		external_channels; /* whose application waits by other means: the engine thread must not be away */
 	unsigned int external_waits; /* threads that wait by other means (usrdma_wait_begins()) */
-	bool is_parked;		     /* the engine thread waits without a tick */
-	bool is_thread_away;	     /* the engine thread does not wait for doorbells of peers */
+	/* By the number of the thread (armed_spin_taker()) that takes the events of a channel: its events that were not taken yet. */
+	atomic_uint events_for[SERVE_TAKERS];
+	atomic_bool
+		external_spins; /* between engine_serve_spin_alone() and engine_serve_end_spin_alone() */
+	bool is_parked;		/* the engine thread waits without a tick */
+	bool is_thread_away; /* the engine thread does not wait for doorbells of peers */
 	atomic_uint
 		turns; /* of threads that serve; the parked engine thread reads it without the lock */
-	unsigned int changes;	   /* number of times that a thread began or ended serving */
+	unsigned int changes; /* number of times that a thread began or ended serving or a spin */
 	unsigned int changes_seen; /* value at the engine thread's last turn */
 };
 
@@ -55,6 +61,22 @@ void engine_serve_set_external(struct engine *engine, struct comp_channel *chann
 
 /* Maximum number of watch_sets. A doorbell may examine all of them. */
 #define ENGINE_SETS_MAX 64
+
+/* Without success, one of 17 waits polls SPIN_NS: 5 us for each wait on average. */
+#define SERVE_SHORT_WAITS_MAX 16
+
+/*
+ * Whether the application waits for one channel by other means, for no other channel, and has no queue pairs that a spin does not run.
+ * engine.lock held.
+ */
+bool engine_serve_may_spin_alone(const struct engine *engine);
+
+/*
+ * Its thread spins now: no peer needs to wake this process, and the engine thread does not wait for messages, but ticks. This continues
+ * after the spin, until the second function, a tick without a spin, or another thread that waits ends it. Both: engine.lock held.
+ */
+void engine_serve_spin_alone(struct engine *engine);
+void engine_serve_end_spin_alone(struct engine *engine);
 
 /* Whether a thread may serve now. engine.lock held. */
 bool engine_may_serve(const struct engine *engine);

@@ -205,9 +205,10 @@ struct cq {
 	bool is_armed_solicited; /* IBV_CQ_SOLICITED: solicited and failed completions only */
 	bool has_overflowed;	 /* overrun; IBV_EVENT_CQ_ERR was reported */
 	bool is_single_threaded;
+	atomic_bool may_spin;	       /* armed_spin.h */
 	unsigned int users;	       /* number of QPs; engine.lock */
 	atomic_uint shards;	       /* bit i: QPs of shard i use or used it; 0: none */
-	unsigned int events_queued;    /* completion events that were not fetched; channel.lock */
+	atomic_uint events_queued;     /* completion events that were not fetched; channel.lock */
 	struct list_head channel_node; /* in channel.ready while events_queued > 0; channel.lock */
 	uint32_t comp_events_fetched;  /* number returned by ibv_get_cq_event(); channel.lock */
 	uint32_t async_events_fetched; /* number returned by ibv_get_async_event(); context.events_lock */
@@ -238,6 +239,7 @@ struct comp_channel {
 	bool is_external; /* the application waits by other means than ibv_get_cq_event(); engine.lock */
 	atomic_uint turns;	 /* cq_turns() */
 	uint32_t queued;	 /* events in `ready`; lock */
+	atomic_uchar taker;	 /* the thread that took the last event (armed_spin.h); lock */
 	uint32_t units_promised; /* of these, events whose units peers add, at most; lock */
 	unsigned int ready_calls; /* calls that found an event; concurrent calls may not be counted */
 	/* Of direct_wake.h: */

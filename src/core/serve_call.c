@@ -220,6 +220,7 @@ void usrdma_wait_begins(struct ibv_context *context)
 	engine_will_block(engine);
 	engine_lock(engine);
 	engine->serve.external_waits++;
+	engine->serve.external_spins = false;
 	engine->serve.changes++;
 	if (engine->serve.is_thread_away)
 		engine_wake(engine);

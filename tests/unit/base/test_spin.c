@@ -81,12 +81,28 @@ static void spin_begin_short_wait_without_least_time_does_not_poll(void **state)
 	assert_false(spin_continue(&spin, origin_ns + 3 * SPIN_NS));
 }
 
+static void spin_lengthen_changes_long_wait_only(void **state)
+{
+	struct spin spin;
+
+	(void)state;
+	while (!spin_begin(&spin, origin_ns, 0, SHORT_WAITS))
+		;
+	spin_lengthen(&spin, 2 * SPIN_NS);
+	assert_true(spin_continue(&spin, origin_ns + 2 * SPIN_NS - 1));
+	assert_false(spin_continue(&spin, origin_ns + 2 * SPIN_NS));
+	assert_true(spin_begin(&spin, origin_ns, LEAST_US * CLOCK_NS_PER_US, SHORT_WAITS));
+	spin_lengthen(&spin, 2 * SPIN_NS);
+	assert_false(spin_continue(&spin, origin_ns + LEAST_US * CLOCK_NS_PER_US));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(spin_without_success_seldom_polls_longer),
 		cmocka_unit_test(spin_after_success_polls_longer),
 		cmocka_unit_test(spin_begin_short_wait_without_least_time_does_not_poll),
+		cmocka_unit_test(spin_lengthen_changes_long_wait_only),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
