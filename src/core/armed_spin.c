@@ -138,7 +138,7 @@ static void end_spin_alone(struct engine *engine)
 	engine_unlock(engine);
 }
 
-static bool may_begin(struct spin *spin)
+static bool may_begin_spin(struct spin *spin)
 {
 	bool was_permitted = is_permitted;
 
@@ -155,7 +155,7 @@ void armed_spin_run(struct cq *cq)
 	atomic_store_explicit(&cq->may_spin, false, memory_order_relaxed);
 	if (has_event_for(&engine->serve, cq, armed_spin_taker()))
 		return;
-	if (!may_begin(&spin)) {
+	if (!may_begin_spin(&spin)) {
 		end_spin_alone(engine);
 		return;
 	}
