@@ -11,8 +11,8 @@
 #include "core/engine.h"
 #include "core/engine_serve.h"
 
-/* Of this thread. */
-static __thread bool is_permitted;
+/* This thread has taken an event since its last spin. */
+static __thread bool has_new_event;
 
 uint8_t armed_spin_taker(void)
 {
@@ -22,12 +22,12 @@ uint8_t armed_spin_taker(void)
 	return (uint8_t)(1 + (thread >> 32) % (SERVE_TAKERS - 1));
 }
 
-void armed_spin_permit(void)
+void armed_spin_event_taken(void)
 {
-	is_permitted = true;
+	has_new_event = true;
 }
 
-void armed_spin_allow(struct cq *cq)
+void armed_spin_cq_armed(struct cq *cq)
 {
 	atomic_store_explicit(&cq->may_spin, direct_wake_is_possible(cq), memory_order_relaxed);
 }
@@ -65,8 +65,10 @@ static bool spin_enter(struct engine *engine, bool *is_alone)
 /* The thread is about to sleep: the engine thread waits for messages again. Acknowledgements that waited for a reply are sent. */
 static void prepare_to_sleep(struct engine *engine)
 {
+	if (!engine_may_serve(engine))
+		return;
 	engine_serve_end_spin_alone(engine);
-	if (engine_may_serve(engine) && engine_turn(engine))
+	if (engine_turn(engine))
 		engine_wake_late(engine);
 }
 
@@ -83,7 +85,7 @@ static void spin_leave(struct engine *engine, bool has_completion)
 	engine_unlock(engine);
 }
 
-/* Acknowledgements may wait for the reply of the application if the engine thread ends the wait, which has no timer otherwise. */
+/* Runs the transports once. Acknowledgements wait for the application's reply only if the engine thread ticks, which ends their wait. */
 static void spin_run(struct engine *engine)
 {
 	if (!biased_lock_try(&engine->lock))
@@ -96,9 +98,9 @@ static void spin_run(struct engine *engine)
 }
 
 /*
- * If a thread that spins alone does not spin, it sleeps for two context switches, and so does its peer: the engine thread is woken first. So
- * it spins for twice the time. It yields its processor, because the kernel may have put the threads of both processes there, which woke each
- * other.
+ * A thread that spins alone spins for twice the time: without the spin, a message over RoCE costs two wake-ups, first that of the engine
+ * thread, and so does the reply in the peer. It yields its processor at times: the kernel may have put the peer's thread on the same one,
+ * because the two wake each other.
  */
 #define ALONE_SPIN_NS  (2 * SPIN_NS)
 #define ALONE_YIELD_NS 20000u
@@ -140,10 +142,10 @@ static void end_spin_alone(struct engine *engine)
 
 static bool may_begin_spin(struct spin *spin)
 {
-	bool was_permitted = is_permitted;
+	bool is_first = has_new_event;
 
-	is_permitted = false;
-	return was_permitted && spin_begin(spin, clock_now_ns(), 0, SERVE_SHORT_WAITS_MAX);
+	has_new_event = false;
+	return is_first && spin_begin(spin, clock_now_ns(), 0, SERVE_SHORT_WAITS_MAX);
 }
 
 void armed_spin_run(struct cq *cq)

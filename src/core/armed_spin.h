@@ -6,7 +6,7 @@
 
 /*
  * An application that waits for its completion channel with poll(2) or epoll_wait(2) arms the CQ with ibv_req_notify_cq(), and polls it until it
- * is empty, so that it misses no completion. Its thread is then about to sleep. This last poll spins (docs/adr/0065): it polls for a short time,
+ * is empty, so that it misses no completion. Its thread is then about to sleep. This last poll spins (docs/adr/0065): it runs the transports again and again for a short time,
  * as a thread does in ibv_get_cq_event() before it sleeps (core/engine_serve.c). It does not spin if the thread has another event to process
  * that the library knows of.
  */
@@ -20,13 +20,13 @@ struct cq;
 uint8_t armed_spin_taker(void);
 
 /* The calling thread has taken an event: it may spin once before it takes the next one. */
-void armed_spin_permit(void);
+void armed_spin_event_taken(void);
 
 /* The CQ was armed: the next poll that finds it empty may spin. cq.lock held. */
-void armed_spin_allow(struct cq *cq);
+void armed_spin_cq_armed(struct cq *cq);
 
 /*
- * To be called by a poll of an empty CQ for which armed_spin_allow() was called: runs the transports until the CQ has a completion, there is
+ * To be called by a poll of an empty CQ for which armed_spin_cq_armed() was called: runs the transports until the CQ has a completion, there is
  * an event for this thread, or the time is over. Takes and releases engine.lock.
  */
 void armed_spin_run(struct cq *cq);

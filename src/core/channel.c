@@ -462,7 +462,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibchannel, struct ibv_cq **ibcq, v
 			cq = take_early(channel);
 	} while (!cq);
 	set_taker(channel);
-	armed_spin_permit();
+	armed_spin_event_taken();
 	*ibcq = &cq->pub;
 	*cq_context = cq->pub.cq_context;
 	return 0;

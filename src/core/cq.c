@@ -321,7 +321,7 @@ static bool cq_arm(struct cq *cq, int solicited_only)
 	has_missed = cq->channel && !*is_armed && cq_has_missed(cq, solicited_only);
 	if (!solicited_only && !cq->is_armed)
 		direct_wake_offer(cq);
-	armed_spin_allow(cq);
+	armed_spin_cq_armed(cq);
 	*is_armed = true;
 	biased_lock_release(&cq->lock);
 	return has_missed;

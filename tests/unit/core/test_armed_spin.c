@@ -97,7 +97,7 @@ static void take_event(void)
 	assert_int_equal(ibv_req_notify_cq(got, 0), 0);
 }
 
-/* Its channel has another thread. */
+/* Another thread takes the events of this channel. */
 static void set_other_taker(struct ibv_comp_channel *other)
 {
 	to_channel(other)->taker = (uint8_t)(armed_spin_taker() % (SERVE_TAKERS - 1) + 1);
@@ -178,7 +178,7 @@ static void poll_spins_once_for_each_event(void **state)
 static void poll_of_cq_that_is_not_armed_does_not_spin(void **state)
 {
 	(void)state;
-	armed_spin_permit();
+	armed_spin_event_taken();
 	assert_int_equal(poll_once(), 0);
 	assert_int_equal(rounds.count, 1);
 }
@@ -302,9 +302,30 @@ static void spin_alone_ends_after_a_tick(void **state)
 	spin_alone();
 	engine_lock(&fake.engine);
 	assert_int_equal(engine_serve_rest(&fake.engine), ENGINE_REST_TICK);
+	/* WRs are sent at once, because the application may sleep without a further call. */
+	assert_true(fake.engine.serve.is_thread_away);
+	assert_false(engine_ticks(&fake.engine));
 	assert_int_equal(engine_serve_rest(&fake.engine), ENGINE_REST_ALL);
 	engine_unlock(&fake.engine);
 	assert_false(fake.engine.serve.external_spins);
+}
+
+/* The child of a fork() has copies of the state, and no engine thread. */
+static void poll_in_child_leaves_engine_alone(void **state)
+{
+	(void)state;
+	spin_alone();
+	take_event();
+	armed_spin_event_taken();
+	fake.engine.serve.is_thread_away = true;
+	fake.engine.is_orphan = true;
+	for (int i = 0; i < 2; i++) {
+		armed_spin_cq_armed(cq);
+		assert_int_equal(poll_once(), 0);
+		assert_int_equal(rounds.count, 0);
+	}
+	assert_true(fake.engine.serve.external_spins);
+	fake.engine.is_orphan = false;
 }
 
 /* Otherwise no timer and no tick would end the wait. */
@@ -349,6 +370,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(spin_alone_ends_when_another_thread_waits, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(spin_alone_ends_after_a_tick, setup, teardown),
+		cmocka_unit_test_setup_teardown(poll_in_child_leaves_engine_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			poll_defers_acknowledgements_only_if_engine_thread_ticks, setup, teardown),
 	};
