@@ -27,7 +27,7 @@ struct spin {
 bool spin_begin(struct spin *spin, uint64_t now_ns, uint64_t least_ns,
 		unsigned int most_short_waits);
 
-/* Polls for this time instead of SPIN_NS, because it costs more to wake the thread or its peer. To be called after spin_begin(). */
+/* After spin_begin(): a wait that polls for SPIN_NS polls for limit_ns instead, because a wake-up costs more than usual. */
 void spin_lengthen(struct spin *spin, uint64_t limit_ns);
 
 /* After a poll without success: whether to poll again. */

@@ -148,7 +148,7 @@ bool direct_wake_has_turned(struct engine *engine)
 	return has_turned;
 }
 
-/* A fence follows the store, before the caller examines the FIFOs. */
+/* The store is sequentially consistent: peers see it, or the caller finds their messages when it examines the FIFOs next. */
 static void tell_peers(struct engine *engine)
 {
 	const struct direct_wake *wake = &engine->direct_wake;

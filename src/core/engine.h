@@ -300,7 +300,7 @@ void engine_expire_timers(struct engine *engine);
 /* For a thread that polls: one round without timers. engine.lock held. */
 void engine_run(struct engine *engine);
 
-/* The same, as engine_turn_before_reply(). */
+/* The same; acknowledgements wait as in engine_turn_before_reply(). */
 void engine_run_before_reply(struct engine *engine);
 
 /* Requests no doorbells from the peers, until the next turn. engine.lock held. */

@@ -48,6 +48,7 @@ enum engine_rest engine_serve_rest(struct engine *engine)
 	bool is_changed = serve->changes != serve->changes_seen;
 
 	serve->changes_seen = serve->changes;
+	/* No spin has begun since the last tick. */
 	if (!is_changed)
 		serve->external_spins = false;
 	serve->is_parked = serve->servers && !is_changed;

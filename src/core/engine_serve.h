@@ -9,6 +9,7 @@
 struct comp_channel;
 struct engine;
 
+/* Number of threads whose events are counted separately (armed_spin.h). */
 #define SERVE_TAKERS 64
 
 /*
@@ -21,7 +22,7 @@ struct engine_serve {
 	unsigned int servers;	/* threads that serve */
 	unsigned int set_count; /* open watch_sets */
 	unsigned int
-		external_channels; /* whose application waits by other means: the engine thread must not be away */
+		external_channels; /* whose application waits by other means: the engine thread is not away, unless external_spins */
 	unsigned int external_waits; /* threads that wait by other means (usrdma_wait_begins()) */
 	/* By the number of the thread (armed_spin_taker()) that takes the events of a channel: its events that were not taken yet. */
 	atomic_uint events_for[SERVE_TAKERS];

@@ -15,11 +15,11 @@ struct polling {
 	unsigned int received;
 };
 
-/* The CQ is armed, and RECEIVES WRs are posted. */
+/* Connects to the peer, posts receive WRs, and arms the CQ. */
 void polling_open(struct polling *polling, struct api *api);
 void polling_close(struct polling *polling);
 
-/* Posts one WR for a message of up to 64 bytes. */
+/* Posts one receive WR for a message of up to 64 bytes. */
 void polling_post(struct polling *polling);
 
 /* Takes the event of the readable descriptor, arms the CQ, and takes all completions. */
