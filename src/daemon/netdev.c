@@ -143,6 +143,17 @@ static void reorder(void)
 	}
 }
 
+/*
+ * Programs that use several devices at once, such as UCX, choose the fastest ones, and take the GIDs of a peer for reachable. The
+ * loopback addresses of another host are not, so `lo` is slower than any network.
+ */
+#define LOOPBACK_MBPS 2500
+
+static uint32_t speed_of(const struct link_info *link)
+{
+	return link->flags & IFF_LOOPBACK ? LOOPBACK_MBPS : netdev_query_speed(link->name);
+}
+
 static struct entry *entry_new(const struct link_info *link)
 {
 	struct entry *entry = calloc(1, sizeof(*entry));
@@ -154,7 +165,7 @@ static struct entry *entry_new(const struct link_info *link)
 	entry->dev.node_guid = guid_choose(link);
 	entry->dev.mtu_bytes = link->mtu_bytes;
 	entry->dev.is_loopback = link->flags & IFF_LOOPBACK;
-	entry->dev.speed_mbps = netdev_query_speed(link->name);
+	entry->dev.speed_mbps = speed_of(link);
 	entry->is_dummy = link->is_dummy;
 	entry->changes = 1u << IPC_DEVICE_ADDED;
 	list_add_tail(&entry->node, &table.entries);
@@ -186,7 +197,7 @@ static void entry_update(struct entry *entry, const struct link_info *link,
 	if (dev->is_up != is_up) {
 		entry->changes |= 1u << (is_up ? IPC_DEVICE_PORT_ACTIVE : IPC_DEVICE_PORT_DOWN);
 		dev->is_up = is_up;
-		dev->speed_mbps = netdev_query_speed(link->name);
+		dev->speed_mbps = speed_of(link);
 	}
 	if (dev->mtu_bytes != link->mtu_bytes) {
 		entry->changes |= 1u << IPC_DEVICE_MTU_CHANGE;

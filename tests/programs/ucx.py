@@ -52,6 +52,10 @@ def two_hosts(lab, cases):
     for tls in TRANSPORTS:
         for name, test in TESTS.items():
             cases.run(f"{tls}, {name}, {WIRE['name']}", ucx, lab, WIRE, tls, *test)
+        # Each host has a device lo, whose addresses UCX takes for reachable.
+        for name in ("tag_lat -s 64", "tag_bw -s 200000"):
+            cases.run(f"{tls}, {name}, {WIRE['name']}, beside lo", functools.partial(
+                ucx, lab, WIRE, tls, *TESTS[name], UCX_NET_DEVICES=f"lo:1,{WIRE['device']}:1"))
 
 
 def body(lab, cases):
