@@ -18,6 +18,10 @@ from tests.programs.lab import LOOPBACK, check
 PROGRAMS = ("rdma-core", "rdmacm-utils", "ibverbs-utils", "ibverbs-providers", "perftest", "ucx-utils", "libfabric-bin",
             "openmpi-bin", "python3-pyverbs", "iproute2")
 
+# <sys/mount.h>
+MS_REC = 0x4000
+MS_PRIVATE = 1 << 18
+
 TREE = "/usrdma"
 # The directory whose tests/ is this project's, for Python to find its packages.
 SOURCE = "/usrdma-source"
@@ -100,11 +104,15 @@ def name_this_machine(lab, root):
     laboratory.ip_command("mount", "--bind", hosts, f"{root}/etc/hosts")
 
 
-def enter_root(lab, root):
-    """Runs the laboratory's programs in the root, as user nobody, from now on. The mounts end with this process."""
+def has_private_mounts():
+    """From now on, the mounts of this process end with it. False in chroot(8), where / is not a mount point."""
     check(laboratory.LIBC.unshare(laboratory.CLONE_NEWNS) == 0, "no mount namespace")
-    for line in ("mount --make-rprivate /",
-                 f"mount -t proc proc {root}/proc",
+    return laboratory.LIBC.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0
+
+
+def enter_root(lab, root):
+    """Runs the laboratory's programs in the root, as user nobody, from now on."""
+    for line in (f"mount -t proc proc {root}/proc",
                  f"mount --rbind /sys {root}/sys",
                  f"mount --rbind /dev {root}/dev",
                  f"mount -t tmpfs -o mode=1777 shm {root}/dev/shm",
@@ -240,6 +248,9 @@ def programs(lab, cases, release, root):
 def body(lab, cases, release, root, why):
     if not root:
         cases.skip(f"programs of {release.name}", why)
+        return
+    if not has_private_mounts():
+        cases.skip(f"programs of {release.name}", "/ is not a mount point")
         return
     enter_root(lab, root)
     programs(lab, cases, release, root)

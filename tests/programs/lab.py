@@ -216,10 +216,18 @@ class Lab:
         if probe.returncode == 0:
             return BUILD
         tree = os.path.join(self.scratch, "tree")
-        libraries = [os.path.relpath(path, BUILD) for path in glob.glob(os.path.join(BUILD, "lib", "*.so*"))]
+        # The longest names first: a name without a version is a link to that with a version, as in the build directory.
+        libraries = sorted((os.path.relpath(path, BUILD) for path in glob.glob(os.path.join(BUILD, "lib", "*.so*"))),
+                           key=len, reverse=True)
+        copies = {}
         for name in ("usrdma", "usrdmad", "lib/rsocket/librspreload.so", *libraries):
+            file = os.path.realpath(os.path.join(BUILD, name))
             os.makedirs(os.path.dirname(os.path.join(tree, name)), exist_ok=True)
-            shutil.copy(os.path.join(BUILD, name), os.path.join(tree, name))
+            if file in copies:
+                os.symlink(copies[file], os.path.join(tree, name))
+            else:
+                shutil.copy(file, os.path.join(tree, name))
+                copies[file] = os.path.basename(name)
         for folder in ("tools", "share", "tests/programs", "tests/hostile"):
             shutil.copytree(os.path.join(BUILD, folder), os.path.join(tree, folder))
         # The programs of the build directory find their libraries there.
