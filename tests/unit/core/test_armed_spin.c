@@ -18,6 +18,9 @@
 /* More rounds than a poll without spinning makes. */
 #define ROUNDS 5u
 
+/* The time of the spins; it advances with each look. */
+static uint64_t time_ns;
+
 /* What the transport does in its rounds. */
 static struct rounds {
 	unsigned int count;
@@ -25,13 +28,11 @@ static struct rounds {
 	struct cq *completes;
 	struct comp_channel *reports; /* an event of `of` */
 	struct cq *of;
+	uint64_t lasts_ns;   /* that round: another program computes */
 	bool have_paused;    /* in one of them, peers were not to wake threads */
 	bool have_been_away; /* in one of them, the engine thread was not to wait for messages */
 	bool have_deferred;  /* in one of them, acknowledgements were to wait for the application */
 } rounds;
-
-/* The time of the spins; it advances with each look. */
-static uint64_t time_ns;
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 
@@ -58,6 +59,7 @@ static unsigned int run_round(struct engine *engine)
 	rounds.have_deferred |= engine->is_inline;
 	if (++rounds.count != rounds.until)
 		return 0;
+	time_ns += rounds.lasts_ns;
 	if (rounds.completes)
 		cq_push(rounds.completes, &wc, false);
 	if (rounds.reports)
@@ -348,6 +350,26 @@ static void poll_defers_acknowledgements_only_if_engine_thread_ticks(void **stat
 	usrdma_wait_ends(fake.ctx);
 }
 
+/* Although the completion came while the thread spun. */
+static void poll_after_lost_processor_does_not_spin(void **state)
+{
+	const uint64_t lasts_ns = 3000 * CLOCK_NS_PER_US;
+
+	(void)state;
+	expect_spin();
+	take_event();
+	rounds = (struct rounds){.until = ROUNDS, .completes = cq, .lasts_ns = lasts_ns};
+	assert_int_equal(poll_once(), 1);
+	for (int i = 0; i < 40; i++) {
+		take_event();
+		rounds = (struct rounds){0};
+		assert_int_equal(poll_once(), 0);
+		assert_true(rounds.count < ROUNDS);
+	}
+	time_ns += 40 * lasts_ns;
+	expect_spin();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -373,6 +395,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(poll_in_child_leaves_engine_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			poll_defers_acknowledgements_only_if_engine_thread_ticks, setup, teardown),
+		cmocka_unit_test_setup_teardown(poll_after_lost_processor_does_not_spin, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
