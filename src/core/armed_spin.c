@@ -13,8 +13,6 @@
 
 /* This thread has taken an event since its last spin. */
 static __thread bool has_new_event;
-/* This thread does not spin until then: other programs need the processor. */
-static __thread uint64_t pause_end_ns;
 
 uint8_t armed_spin_taker(void)
 {
@@ -115,25 +113,7 @@ static void spin_yield(bool is_alone, uint64_t now_ns, uint64_t *yielded_ns)
 	*yielded_ns = now_ns;
 }
 
-/*
- * After a longer round or yield, another program has computed on the processor. It will do so again after the next yield, or when the
- * thread has used up its time slice, each time for milliseconds. The thread then sleeps instead, for PAUSE_TIMES as long: the kernel lets a
- * thread that it wakes run soon.
- */
-#define LONG_ROUND_NS 500000u
-#define PAUSE_TIMES   32
-
-static bool has_lost_processor(uint64_t before_ns, uint64_t now_ns)
-{
-	uint64_t taken_ns = now_ns - before_ns;
-
-	if (taken_ns < LONG_ROUND_NS)
-		return false;
-	pause_end_ns = now_ns + PAUSE_TIMES * taken_ns;
-	return true;
-}
-
-/* Returns whether the CQ has a completion, or the thread an event. false also if the thread does not get the processor. */
+/* Returns whether the CQ has a completion, or the thread an event. */
 static bool spin_until(struct engine *engine, struct cq *cq, struct spin *spin, bool is_alone)
 {
 	uint8_t taker = armed_spin_taker();
@@ -141,15 +121,11 @@ static bool spin_until(struct engine *engine, struct cq *cq, struct spin *spin, 
 	uint64_t now_ns = spin->start_ns;
 
 	while (spin_continue(spin, now_ns)) {
-		uint64_t before_ns = now_ns;
-
 		spin_yield(is_alone, now_ns, &yielded_ns);
 		spin_run(engine);
-		now_ns = clock_now_ns();
-		if (has_lost_processor(before_ns, now_ns))
-			return false;
 		if (!cq_looks_empty(cq) || has_event_for(&engine->serve, cq, taker))
 			return true;
+		now_ns = clock_now_ns();
 	}
 	return false;
 }
@@ -166,12 +142,10 @@ static void end_spin_alone(struct engine *engine)
 
 static bool may_begin_spin(struct spin *spin)
 {
-	uint64_t now_ns = clock_now_ns();
 	bool is_first = has_new_event;
 
 	has_new_event = false;
-	return is_first && now_ns >= pause_end_ns &&
-	       spin_begin(spin, now_ns, 0, SERVE_SHORT_WAITS_MAX);
+	return is_first && spin_begin(spin, clock_now_ns(), 0, SERVE_SHORT_WAITS_MAX);
 }
 
 void armed_spin_run(struct cq *cq)
@@ -193,6 +167,6 @@ void armed_spin_run(struct cq *cq)
 		spin_lengthen(&spin, ALONE_SPIN_NS);
 	has_succeeded = spin_until(engine, cq, &spin, is_alone);
 	if (has_succeeded)
-		spin_succeed(&spin);
+		spin_succeed(&spin, clock_now_ns());
 	spin_leave(engine, !cq_looks_empty(cq));
 }
