@@ -2,8 +2,12 @@
 """Remote procedure calls of threads that sleep in completion channels or in poll(2), or that poll, beside the same
 calls over TCP, on one host and between two network namespaces. rpc.c describes the messages."""
 
+import contextlib
+import dataclasses
 import os
 import re
+import subprocess
+import sys
 
 from bench import pairs
 from bench.figure import Figure, Peer, at_least_times
@@ -49,8 +53,32 @@ def beside_tcp(where, find_place, shape, waiting, least):
                   Peer("TCP", over("tcp")), at_least_times(least))
 
 
+@contextlib.contextmanager
+def other_work():
+    """A program for each processor that computes until the end of the block."""
+    with contextlib.ExitStack() as running:
+        for _ in os.sched_getaffinity(0):
+            program = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            running.callback(program.wait)
+            running.callback(program.kill)
+        yield
+
+
+def on_a_busy_machine(row):
+    def beside_other_work(measure):
+        def measured():
+            with other_work():
+                return measure()
+        return measured
+    return dataclasses.replace(row, name=f"busy_{row.name}", what=f"{row.what}, busy",
+                               ours=beside_other_work(row.ours),
+                               peer=dataclasses.replace(row.peer, measure=beside_other_work(row.peer.measure)))
+
+
 def rpc_figures():
-    rows = []
+    # A thread that waits is woken soon, although other programs want the processors.
+    rows = [on_a_busy_machine(beside_tcp("host", lambda: HERE, (1, 1, 64), waiting, 0.5))
+            for waiting in ("wait", "select")]
     for where, find_place, least, polled_least in (("host", lambda: HERE, 1.5, 2), ("netns", namespaces, 1, 1)):
         rows += [beside_tcp(where, find_place, shape, "wait", least) for shape in SHAPES]
         rows += [beside_tcp(where, find_place, shape, "select", least) for shape in SELECTED]
