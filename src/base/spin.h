@@ -9,23 +9,16 @@
  * How long a thread polls before it sleeps. If its last waits ended soon, it polls for about as long as a wake-up takes: in a dialog
  * of two threads that do this, no thread has to be woken. After a wait that did not end soon, the next one does not poll, then the
  * next two, and so on up to most_short_waits (docs/adr/0045). Each thread has its own history.
- *
- * If a round of a long wait takes SPIN_LONG_ROUND_NS or more, another program has computed on the processor. It will do so again after
- * the next sched_yield(2), or when the thread has used up its time slice, each time for milliseconds. The thread then sleeps instead, for
- * SPIN_PAUSE_TIMES as long: the kernel lets a thread that it wakes run soon.
  */
 struct spin {
 	uint64_t start_ns;
-	uint64_t last_ns;
 	uint64_t limit_ns;
 	unsigned int most_short_waits;
 	bool is_long;
 };
 
 /* About what it costs to put a thread to sleep and to wake it, also in the peer. */
-#define SPIN_NS		   80000
-#define SPIN_LONG_ROUND_NS 500000u
-#define SPIN_PAUSE_TIMES   32u
+#define SPIN_NS 80000
 
 /*
  * Begins a wait of the calling thread. least_ns: the thread polls for this time in any case; if it is SPIN_NS or more, not longer.
@@ -38,9 +31,9 @@ bool spin_begin(struct spin *spin, uint64_t now_ns, uint64_t least_ns,
 void spin_lengthen(struct spin *spin, uint64_t limit_ns);
 
 /* After a poll without success: whether to poll again. */
-bool spin_continue(struct spin *spin, uint64_t now_ns);
+bool spin_continue(const struct spin *spin, uint64_t now_ns);
 
 /* The wait has ended while the thread polled. Not called if spin_continue() returned false. */
-void spin_succeed(struct spin *spin, uint64_t now_ns);
+void spin_succeed(const struct spin *spin);
 
 #endif

@@ -13,6 +13,8 @@
 
 /* This thread has taken an event since its last spin. */
 static __thread bool has_new_event;
+/* This thread does not spin until then: other programs need the processor. */
+static __thread uint64_t pause_end_ns;
 
 uint8_t armed_spin_taker(void)
 {
@@ -105,15 +107,27 @@ static void spin_run(struct engine *engine)
 #define ALONE_SPIN_NS  (2 * SPIN_NS)
 #define ALONE_YIELD_NS 20000u
 
-static void spin_yield(bool is_alone, uint64_t now_ns, uint64_t *yielded_ns)
+/*
+ * A longer yield has let another program compute. So would each further one, for the rest of that program's time slice: some
+ * milliseconds. The thread sleeps instead, for PAUSE_TIMES as long: the kernel lets a thread that it wakes run soon.
+ */
+#define LONG_YIELD_NS 500000u
+#define PAUSE_TIMES   32
+
+/* false: the thread is to sleep. */
+static bool spin_yield(uint64_t now_ns)
 {
-	if (!is_alone || now_ns - *yielded_ns < ALONE_YIELD_NS)
-		return;
+	uint64_t taken_ns;
+
 	sched_yield();
-	*yielded_ns = now_ns;
+	taken_ns = clock_now_ns() - now_ns;
+	if (taken_ns < LONG_YIELD_NS)
+		return true;
+	pause_end_ns = now_ns + (1 + PAUSE_TIMES) * taken_ns;
+	return false;
 }
 
-/* Returns whether the CQ has a completion, or the thread an event. */
+/* Returns whether the CQ has a completion, or the thread an event. false also after a long yield. */
 static bool spin_until(struct engine *engine, struct cq *cq, struct spin *spin, bool is_alone)
 {
 	uint8_t taker = armed_spin_taker();
@@ -121,7 +135,11 @@ static bool spin_until(struct engine *engine, struct cq *cq, struct spin *spin, 
 	uint64_t now_ns = spin->start_ns;
 
 	while (spin_continue(spin, now_ns)) {
-		spin_yield(is_alone, now_ns, &yielded_ns);
+		if (is_alone && now_ns - yielded_ns >= ALONE_YIELD_NS) {
+			if (!spin_yield(now_ns))
+				return false;
+			yielded_ns = now_ns;
+		}
 		spin_run(engine);
 		if (!cq_looks_empty(cq) || has_event_for(&engine->serve, cq, taker))
 			return true;
@@ -142,10 +160,12 @@ static void end_spin_alone(struct engine *engine)
 
 static bool may_begin_spin(struct spin *spin)
 {
+	uint64_t now_ns = clock_now_ns();
 	bool is_first = has_new_event;
 
 	has_new_event = false;
-	return is_first && spin_begin(spin, clock_now_ns(), 0, SERVE_SHORT_WAITS_MAX);
+	return is_first && now_ns >= pause_end_ns &&
+	       spin_begin(spin, now_ns, 0, SERVE_SHORT_WAITS_MAX);
 }
 
 void armed_spin_run(struct cq *cq)
@@ -167,6 +187,6 @@ void armed_spin_run(struct cq *cq)
 		spin_lengthen(&spin, ALONE_SPIN_NS);
 	has_succeeded = spin_until(engine, cq, &spin, is_alone);
 	if (has_succeeded)
-		spin_succeed(&spin, clock_now_ns());
+		spin_succeed(&spin);
 	spin_leave(engine, !cq_looks_empty(cq));
 }

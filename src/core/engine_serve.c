@@ -281,7 +281,7 @@ static bool serve_spin(struct engine *engine, struct comp_channel *channel)
 	while (!has_event && spin_continue(&spin, clock_now_ns()))
 		has_event = serve_spin_run(engine, channel) || channel_spin_take(channel);
 	if (has_event)
-		spin_succeed(&spin, clock_now_ns());
+		spin_succeed(&spin);
 	serve_spin_end(engine, channel);
 	return has_event;
 }

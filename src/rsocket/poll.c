@@ -314,7 +314,7 @@ static int poll_members(struct polling *polling, int timeout_ms)
 	while (spins && spin_continue(&spin, clock_now_ns())) {
 		ret = poll_look(polling);
 		if (ret > 0)
-			spin_succeed(&spin, clock_now_ns());
+			spin_succeed(&spin);
 		if (ret)
 			return ret;
 	}

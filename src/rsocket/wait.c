@@ -222,7 +222,7 @@ int rsock_wait(struct rsock *sock, bool (*done)(struct rsock *sock), bool must_n
 		if (sock->is_closed)
 			return -EBADF;
 		if (done(sock)) {
-			spin_succeed(&spin, clock_now_ns());
+			spin_succeed(&spin);
 			return 0;
 		}
 	}

@@ -36,7 +36,7 @@ static void succeed(void)
 
 	assert_true(spin_begin(&spin, origin_ns, LEAST_US * CLOCK_NS_PER_US, SHORT_WAITS));
 	assert_true(spin_continue(&spin, origin_ns + CLOCK_NS_PER_US));
-	spin_succeed(&spin, origin_ns + 2 * CLOCK_NS_PER_US);
+	spin_succeed(&spin);
 }
 
 static void spin_without_success_seldom_polls_longer(void **state)
@@ -96,38 +96,6 @@ static void spin_lengthen_changes_long_wait_only(void **state)
 	assert_false(spin_continue(&spin, origin_ns + LEAST_US * CLOCK_NS_PER_US));
 }
 
-/* Begins a long wait; returns the time. */
-static uint64_t begin_long(struct spin *spin, uint64_t now_ns)
-{
-	for (int i = 0; i < 2 * SHORT_WAITS; i++) {
-		if (spin_begin(spin, now_ns, 0, SHORT_WAITS))
-			return now_ns;
-	}
-	fail_msg("only short waits");
-	return 0;
-}
-
-static void spin_after_long_round_pauses(void **state)
-{
-	struct spin spin;
-	uint64_t now_ns = begin_long(&spin, origin_ns);
-
-	(void)state;
-	assert_false(spin_continue(&spin, now_ns + SPIN_LONG_ROUND_NS));
-	now_ns += SPIN_LONG_ROUND_NS;
-	assert_false(spin_begin(&spin, now_ns, 0, SHORT_WAITS));
-	now_ns += SPIN_PAUSE_TIMES * SPIN_LONG_ROUND_NS - 1;
-	for (int i = 0; i < 2 * SHORT_WAITS; i++)
-		assert_false(spin_begin(&spin, now_ns, 0, SHORT_WAITS));
-	assert_true(spin_begin(&spin, now_ns, CLOCK_NS_PER_US, SHORT_WAITS));
-	now_ns = begin_long(&spin, now_ns + 1);
-	/* Success in a long round. */
-	spin_succeed(&spin, now_ns + SPIN_LONG_ROUND_NS);
-	now_ns += 2 * SPIN_LONG_ROUND_NS;
-	assert_false(spin_begin(&spin, now_ns, 0, SHORT_WAITS));
-	begin_long(&spin, now_ns + SPIN_PAUSE_TIMES * SPIN_LONG_ROUND_NS);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -135,7 +103,6 @@ int main(void)
 		cmocka_unit_test(spin_after_success_polls_longer),
 		cmocka_unit_test(spin_begin_short_wait_without_least_time_does_not_poll),
 		cmocka_unit_test(spin_lengthen_changes_long_wait_only),
-		cmocka_unit_test(spin_after_long_round_pauses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
