@@ -2,7 +2,8 @@
 
 /*
  * Allocations of memory, descriptors and threads fail, one after the other, in each call of rsockets. A blocking call
- * allocates an object that wakes it, which is kept for the next one: no call blocks before the second test.
+ * allocates an object that wakes it, which is kept for the next one. So the tests in which this allocation fails come first, and no other
+ * call of theirs blocks.
  */
 
 #include "rsocket_fixture.h"
@@ -34,6 +35,15 @@ static int connect_without_waiting(int listener, struct sockaddr_storage *addr, 
 	return active;
 }
 
+/* Unless SO_LINGER is 0, rclose() waits until the peer has received what was sent. */
+static void close_without_waiting(int stream)
+{
+	struct linger abrupt = {.l_onoff = 1};
+
+	assert_int_equal(rsetsockopt(stream, SOL_SOCKET, SO_LINGER, &abrupt, sizeof(abrupt)), 0);
+	rs_close(stream);
+}
+
 static void rpoll_without_descriptor_succeeds_or_fails(void **state)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
@@ -56,8 +66,8 @@ static void rpoll_without_descriptor_succeeds_or_fails(void **state)
 	shortage_that_lasts(ENOMEM);
 	assert_minus1_errno(rsend(passive, bytes, sizeof(bytes), 0), ENOMEM);
 	assert_true(shortage_was_felt());
-	rs_close(active);
-	rs_close(passive);
+	close_without_waiting(active);
+	close_without_waiting(passive);
 	rs_close(listener);
 }
 
@@ -112,8 +122,8 @@ static void rsend_without_descriptor_fails(void **state)
 	shortage_of(EMFILE, 1);
 	assert_minus1_errno(rsend(passive, bytes, sizeof(bytes), 0), EMFILE);
 	assert_true(shortage_was_felt());
-	rs_close(active);
-	rs_close(passive);
+	close_without_waiting(active);
+	close_without_waiting(passive);
 	rs_close(listener);
 }
 
