@@ -133,6 +133,25 @@ static void ibv_query_port_returns_attributes(void **state)
 	assert_true(attr.max_mtu <= IBV_MTU_4096);
 }
 
+/* 2.5 Gb/s, on one lane: programs that use the fastest devices leave it out. */
+static void ibv_query_port_of_loopback_returns_lowest_speed(void **state)
+{
+	struct ibv_device **list;
+	struct ibv_port_attr attr;
+	struct ibv_context *ctx;
+	int count;
+
+	(void)state;
+	list = ibv_get_device_list(&count);
+	ctx = ibv_open_device(list[count - 1]);
+	assert_non_null(ctx);
+	assert_int_equal(ibv_query_port(ctx, 1, &attr), 0);
+	assert_int_equal(attr.active_speed, 1);
+	assert_int_equal(attr.active_width, 1);
+	assert_int_equal(ibv_close_device(ctx), 0);
+	ibv_free_device_list(list);
+}
+
 static void ibv_query_port_other_port_fails(void **state)
 {
 	struct api *api = *state;
@@ -238,6 +257,7 @@ int main(void)
 		cmocka_unit_test(ibv_query_device_returns_limits),
 		cmocka_unit_test(ibv_query_device_ex_agrees_with_query_device),
 		cmocka_unit_test(ibv_query_port_returns_attributes),
+		cmocka_unit_test(ibv_query_port_of_loopback_returns_lowest_speed),
 		cmocka_unit_test(ibv_query_port_other_port_fails),
 		cmocka_unit_test(ibv_query_gid_ex_index_0_is_valid),
 		cmocka_unit_test(ibv_query_gid_invalid_index_fails),

@@ -170,27 +170,22 @@ static void stalled(unsigned int number)
 	    waits_mode_name(atomic_load(&worker->shown_mode)), STALL_MS);
 }
 
-/* Waits for the threads. A thread without a message for STALL_MS has lost an event. */
-static void watch(pthread_t *threads)
+/* Waits for the end of a thread. One without a message for STALL_MS has lost an event. */
+static void join_worker(unsigned int number, pthread_t thread)
 {
-	unsigned int messages[WORKERS_MAX] = {0};
-	uint64_t since_ms[WORKERS_MAX];
+	const struct waits_worker *worker = &field.workers[number];
+	unsigned int messages = atomic_load(&worker->messages);
+	uint64_t since_ms = now_ms();
 
-	for (unsigned int i = 0; i < field.worker_count; i++) {
-		since_ms[i] = now_ms();
-		while (pthread_tryjoin_np(threads[i], NULL)) {
-			for (unsigned int j = i; j < field.worker_count; j++) {
-				unsigned int now = atomic_load(&field.workers[j].messages);
+	while (pthread_tryjoin_np(thread, NULL)) {
+		unsigned int now = atomic_load(&worker->messages);
 
-				if (j == i && now == messages[j] &&
-				    now_ms() - since_ms[j] >= STALL_MS)
-					stalled(j);
-				if (now != messages[j])
-					since_ms[j] = now_ms();
-				messages[j] = now;
-			}
-			usleep(LOOK_US);
-		}
+		if (now != messages)
+			since_ms = now_ms();
+		else if (now_ms() - since_ms >= STALL_MS)
+			stalled(number);
+		messages = now;
+		usleep(LOOK_US);
 	}
 }
 
@@ -203,9 +198,10 @@ static void run_workers(void)
 		if (pthread_create(&threads[i], NULL, waits_work, &field.workers[i]))
 			die("pthread_create");
 	}
-	watch(threads);
-	for (unsigned int i = 0; i < field.worker_count; i++)
+	for (unsigned int i = 0; i < field.worker_count; i++) {
+		join_worker(i, threads[i]);
 		messages += atomic_load(&field.workers[i].messages);
+	}
 	say("%u messages", messages);
 }
 
