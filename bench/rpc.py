@@ -65,6 +65,7 @@ def other_work():
 
 
 def on_a_busy_machine(row):
+    """The same row, both sides measured beside other_work()."""
     def beside_other_work(measure):
         def measured():
             with other_work():
@@ -76,7 +77,6 @@ def on_a_busy_machine(row):
 
 
 def rpc_figures():
-    # A thread that waits is woken soon, although other programs want the processors.
     rows = [on_a_busy_machine(beside_tcp("host", lambda: HERE, (1, 1, 64), waiting, 0.5))
             for waiting in ("wait", "select")]
     for where, find_place, least, polled_least in (("host", lambda: HERE, 1.5, 2), ("netns", namespaces, 1, 1)):

@@ -108,8 +108,8 @@ static void spin_run(struct engine *engine)
 #define ALONE_YIELD_NS 20000u
 
 /*
- * A longer yield has let another program compute. So would each further one, for the rest of that program's time slice: some
- * milliseconds. The thread sleeps instead, for PAUSE_TIMES as long: the kernel lets a thread that it wakes run soon.
+ * A yield of LONG_YIELD_NS or more has let another program compute. So would the next ones, each for the rest of that program's time
+ * slice: some milliseconds. The thread does not spin for PAUSE_TIMES as long, but sleeps: the kernel lets a thread that it wakes run soon.
  */
 #define LONG_YIELD_NS 500000u
 #define PAUSE_TIMES   32

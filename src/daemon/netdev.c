@@ -144,8 +144,8 @@ static void reorder(void)
 }
 
 /*
- * Programs that use several devices at once, such as UCX, choose the fastest ones, and take the GIDs of a peer for reachable. The
- * loopback addresses of another host are not, so `lo` is slower than any network.
+ * The lowest speed of a port. UCX sends over all devices of similar speed, and assumes that each device reaches each RoCE GID of the
+ * peer. `lo` does not reach the loopback addresses of another host.
  */
 #define LOOPBACK_MBPS 2500
 

@@ -60,7 +60,7 @@ def passes_a_hanging_file(folder, count):
         try:
             file = fuse.HangingFile(folder)
         except (PermissionError, FileNotFoundError) as why:
-            return None, f"not permitted: {why}"
+            return None, f"not possible: {why}"
         attackers = []
         for _ in range(count):
             attackers.append(wire.Connection())
@@ -80,8 +80,8 @@ def file_system_that_does_not_answer(lab):
     with kit.daemon(lab, uid=0) as process, kit.closing(wire.Engine(), wire.Engine()) as (bystander, peer):
         before = len(os.listdir(f"/proc/{process.pid}/fd"))
         with kit.Child(kit.ATTACKER, passes_a_hanging_file(folder, 20)) as attacker:
-            if attacker.result.startswith("not permitted"):
-                print(f"# not tried: users may not mount file systems here: {attacker.result}")
+            if attacker.result.startswith("not possible"):
+                print(f"# not tried: a user cannot mount a file system here: {attacker.result}")
                 return
             kit.check(attacker.result == "True", f"the file system saw no close() of the daemon: {attacker.result}")
             kit.check(is_served(bystander), "another user is not served")

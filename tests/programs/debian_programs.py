@@ -111,7 +111,7 @@ def has_private_mounts():
 
 
 def enter_root(lab, root):
-    """Runs the laboratory's programs in the root, as user nobody, from now on."""
+    """From now on, the programs of the laboratory run in the root, as UID_NOBODY."""
     for line in (f"mount -t proc proc {root}/proc",
                  f"mount --rbind /sys {root}/sys",
                  f"mount --rbind /dev {root}/dev",
