@@ -22,14 +22,11 @@ static void pace_time_out(struct pace *pace)
 
 bool pace_may_send(struct pace *pace, uint64_t now_ns, uint64_t *retry_ns)
 {
-	uint64_t timeout_ns = pace->state == PACE_UNKNOWN ? PACE_UNKNOWN_TIMEOUT_NS :
-							    PACE_WINDOW_TIMEOUT_NS;
-
 	if (pace->state == PACE_FREE || pace->sent_pkts - pace->acked_pkts < pace->window_pkts)
 		return true;
 	if (!pace->blocked_ns)
 		pace->blocked_ns = now_ns ? now_ns : 1;
-	*retry_ns = pace->blocked_ns + timeout_ns;
+	*retry_ns = pace->blocked_ns + PACE_TIMEOUT_NS;
 	if (now_ns < *retry_ns)
 		return false;
 	pace_time_out(pace);

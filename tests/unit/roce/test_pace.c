@@ -51,7 +51,7 @@ static void pace_on_ack_opens_window(void **state)
 	(void)state;
 	pace_init(&pace, WINDOW);
 	assert_int_equal(fill(&pace, 1 * MS, &retry_ns), WINDOW);
-	assert_int_equal(retry_ns, 1 * MS + PACE_UNKNOWN_TIMEOUT_NS);
+	assert_int_equal(retry_ns, 1 * MS + PACE_TIMEOUT_NS);
 	/* A PSN without AckReq, and one that was not sent. */
 	assert_false(pace_on_ack(&pace, 1));
 	assert_false(pace_on_ack(&pace, 100));
@@ -59,7 +59,7 @@ static void pace_on_ack_opens_window(void **state)
 	assert_true(pace_on_ack(&pace, ASK));
 	assert_int_equal(pace.state, PACE_WINDOW);
 	assert_int_equal(fill(&pace, 2 * MS, &retry_ns), ASK);
-	assert_int_equal(retry_ns, 2 * MS + PACE_WINDOW_TIMEOUT_NS);
+	assert_int_equal(retry_ns, 2 * MS + PACE_TIMEOUT_NS);
 	/* The third request is acknowledged, the reply to the second was lost; a duplicate changes nothing. */
 	assert_true(pace_on_ack(&pace, 3 * ASK));
 	assert_false(pace_on_ack(&pace, 3 * ASK));
@@ -97,7 +97,7 @@ static void pace_may_send_known_peer_is_free_after_timeouts_in_succession(void *
 	for (uint32_t i = 0; i < PACE_TIMEOUTS; i++) {
 		assert_int_equal(pace.state, PACE_WINDOW);
 		assert_int_equal(fill(&pace, now_ns, &retry_ns), WINDOW);
-		assert_int_equal(retry_ns, now_ns + PACE_WINDOW_TIMEOUT_NS);
+		assert_int_equal(retry_ns, now_ns + PACE_TIMEOUT_NS);
 		now_ns = retry_ns;
 		assert_true(pace_may_send(&pace, now_ns, &retry_ns));
 	}
@@ -243,8 +243,7 @@ static void requester_uc_write_without_vendor_acks_waits_once(void **state)
 	assert_int_equal(sent + drain_sent(peer, &psn), total);
 	assert_true(world_poll(peer->node->send_cq, &wc));
 	assert_int_equal(peer_counter(peer, ROCE_PACE_TIMEOUTS), 1);
-	assert_in_range(peer->world.now_ns - start_ns, PACE_UNKNOWN_TIMEOUT_NS,
-			2 * PACE_UNKNOWN_TIMEOUT_NS);
+	assert_in_range(peer->world.now_ns - start_ns, PACE_TIMEOUT_NS, 2 * PACE_TIMEOUT_NS);
 }
 
 static void requester_uc_error_ends_wait(void **state)
