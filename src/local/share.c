@@ -37,26 +37,41 @@ struct share_object {
 	uint64_t bytes;
 };
 
+/*
+ * AT_STATX_DONT_SYNC: the program may have any descriptors, also of a file system whose server does not reply to a request for the
+ * attributes. engine.lock is held.
+ */
+static bool examine_fd(int fd, struct statx *file)
+{
+	return !statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+		      STATX_TYPE | STATX_INO | STATX_SIZE, file);
+}
+
+static uint64_t dev_of(const struct statx *file)
+{
+	return makedev(file->stx_dev_major, file->stx_dev_minor);
+}
+
 /* The inode of a dma-buf has no type. */
-static bool is_mappable(int fd, const struct stat *st)
+static bool is_mappable(int fd, const struct statx *file)
 {
 	struct statfs fs;
 
-	return S_ISREG(st->st_mode) || (!fstatfs(fd, &fs) && fs.f_type == DMA_BUF_MAGIC);
+	return S_ISREG(file->stx_mode) || (!fstatfs(fd, &fs) && fs.f_type == DMA_BUF_MAGIC);
 }
 
 static int describe_fd(int fd, struct share_object *object)
 {
-	struct stat st;
+	struct statx file;
 
-	if (fstat(fd, &st) || !is_mappable(fd, &st))
+	if (!examine_fd(fd, &file) || !is_mappable(fd, &file))
 		return -ENOENT;
 	*object = (struct share_object){
 		.kind = SEGMENT_SHARE_FD,
 		.id = fd,
-		.dev = st.st_dev,
-		.ino = st.st_ino,
-		.bytes = (uint64_t)st.st_size,
+		.dev = dev_of(&file),
+		.ino = file.stx_ino,
+		.bytes = file.stx_size,
 	};
 	return 0;
 }
@@ -70,12 +85,12 @@ static int find_fd_in(int directory, const struct vma *vma, struct share_object 
 	while ((got = syscall(SYS_getdents64, directory, entries, sizeof(entries))) > 0) {
 		for (long at = 0; at < got;) {
 			const struct dirent64 *entry = (const void *)(entries + at);
-			struct stat st;
+			struct statx file;
 			int fd = (int)strtol(entry->d_name, NULL, 10);
 
 			at += entry->d_reclen;
-			if (entry->d_name[0] == '.' || fstat(fd, &st) || st.st_dev != vma->dev ||
-			    st.st_ino != vma->ino)
+			if (entry->d_name[0] == '.' || !examine_fd(fd, &file) ||
+			    dev_of(&file) != vma->dev || file.stx_ino != vma->ino)
 				continue;
 			if (!describe_fd(fd, object))
 				return 0;

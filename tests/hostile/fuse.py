@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A FUSE file system (linux/fuse.h) with one file, served by the test in its own user namespace. The server does not
-reply to FUSE_FLUSH of other processes, so that their close() of the file blocks."""
+reply to FUSE_FLUSH of other processes, so that their close() of the file blocks, or to FUSE_GETATTR, so that their
+fstat() blocks."""
 
 import ctypes
 import os
@@ -28,9 +29,10 @@ def write_file(path, text):
 
 class HangingFile:
     """Mounts the file system over a file in `folder`; `fd` is the opened file. Changes the namespaces of the calling
-    process. That process must close the file before it exits, because the server ends with it."""
+    process. That process must close the file before it exits, because the server ends with it. `silent`: the request
+    of other processes that has no reply."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, silent=FLUSH):
         uid, gid = os.geteuid(), os.getegid()
         # After a change of the user id, a process does not own its files in /proc unless it is dumpable.
         must(LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl")
@@ -43,6 +45,8 @@ class HangingFile:
         self.device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
         options = f"fd={self.device},rootmode=100000,user_id={uid},group_id={gid}"
         must(LIBC.mount(b"fuse", path.encode(), b"fuse", 0, options.encode()), "mount")
+        self.silent = silent
+        self.attribute_seconds = 3600 if silent == FLUSH else 0
         self.flushes = []
         self.has_flush = threading.Event()
         threading.Thread(target=self.serve, daemon=True).start()
@@ -60,14 +64,14 @@ class HangingFile:
             if opcode == INIT:
                 self.answer(unique, struct.pack("=IIIIHHIIHHIII", 7, 31, 4096, 0, 1, 1, 4096, 1, 1, 0, 0, 0, 0) +
                             bytes(16))
-            elif opcode == GETATTR:
-                self.answer(unique, struct.pack("=QII", 3600, 0, 0) + attributes)
+            elif opcode == GETATTR and (self.silent != GETATTR or pid == os.getpid()):
+                self.answer(unique, struct.pack("=QII", self.attribute_seconds, 0, 0) + attributes)
             elif opcode == OPEN:
                 self.answer(unique, struct.pack("=QII", 0, 0, 0))
-            elif opcode == FLUSH and pid != os.getpid():
+            elif opcode == FLUSH and self.silent == FLUSH and pid != os.getpid():
                 self.flushes.append(unique)
                 self.has_flush.set()
             elif opcode == FLUSH:
                 self.answer(unique)
-            elif opcode not in (FORGET, INTERRUPT):
+            elif opcode not in (FORGET, INTERRUPT, GETATTR):
                 self.answer(unique, error=-ENOSYS)
