@@ -400,6 +400,9 @@ void qp_init_ex(struct qp *qp)
 	ex->wr_start = wr_start;
 	ex->wr_complete = wr_complete;
 	ex->wr_abort = wr_abort;
-	ex->wr_atomic_write = wr_atomic_write;
-	ex->wr_flush = wr_flush;
+	/* As with rxe, only if they were requested: librpma takes the pointers for the support of the QP. */
+	if (qp->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE)
+		ex->wr_atomic_write = wr_atomic_write;
+	if (qp->send_ops_flags & IBV_QP_EX_WITH_FLUSH)
+		ex->wr_flush = wr_flush;
 }

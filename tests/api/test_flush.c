@@ -145,10 +145,20 @@ static void ibv_wr_complete_invalid_flush_fails(void **state)
 	assert_int_equal(ibv_post_send(pair.a.qp, &wr, &bad), EINVAL);
 	wc_none(pair.a.cq);
 	pair_close(&pair);
-	options.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
+}
+
+/* As with rxe. librpma takes the pointers for the support of the QP. */
+static void ibv_create_qp_ex_without_flush_has_no_pointers(void **state)
+{
+	const struct pair_options options = {.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE};
+	struct ibv_qp_ex *ex;
+	struct pair pair;
+
 	pair_open(&pair, *state, &options);
-	assert_int_equal(post_atomic_write(&pair, 0, pair.b.mr->rkey, "8 bytes."), EINVAL);
-	assert_int_equal(post_flush(&pair, 0, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE), EINVAL);
+	ex = ibv_qp_to_qp_ex(pair.a.qp);
+	assert_non_null(ex->wr_rdma_write);
+	assert_null(ex->wr_flush);
+	assert_null(ex->wr_atomic_write);
 	pair_close(&pair);
 }
 
@@ -272,6 +282,7 @@ int main(void)
 		cmocka_unit_test(ibv_post_send_flush_and_atomic_write_keep_order),
 		cmocka_unit_test(ibv_post_send_flush_of_range_and_region_completes),
 		cmocka_unit_test(ibv_wr_complete_invalid_flush_fails),
+		cmocka_unit_test(ibv_create_qp_ex_without_flush_has_no_pointers),
 		cmocka_unit_test(ibv_post_send_invalid_atomic_write_fails),
 		cmocka_unit_test(ibv_post_send_invalid_flush_fails),
 		cmocka_unit_test(ibv_query_device_ex_reports_flush_and_atomic_write),
