@@ -189,6 +189,12 @@ static void local_hostile_use_of_shards_hurts_no_queue_pair(void **state)
 	peer = peer_of(&pair.nodes[0], 0, 0);
 	atomic_store(&peer->tx.shared->shards_used, UINT32_MAX);
 	pair_settle(&pair);
+	assert_int_equal(peer_count_of(&pair.nodes[1]), SHARDS);
+	assert_false(pair.nodes[1].engine.shards.are_open);
+	engine_lock(&pair.nodes[1].engine);
+	assert_true(shards_open(&pair.nodes[1].engine));
+	engine_unlock(&pair.nodes[1].engine);
+	pair_settle(&pair);
 	assert_int_equal(peer_count_of(&pair.nodes[1]), SHARDS * SHARDS);
 
 	domain_open(&pair.nodes[0], 1, &domain);
