@@ -61,7 +61,7 @@ void control_counters_sum(json_object *to, json_object *from)
 	}
 }
 
-static bool is_word(const char *text)
+bool control_is_word(const char *text)
 {
 	return *text && !text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_")];
 }
@@ -74,7 +74,7 @@ static void add_shown(json_object *to, char name[SEGMENT_COUNTER_NAME_BYTES], ui
 	if (!point || !memchr(point, '\0', (size_t)(name + SEGMENT_COUNTER_NAME_BYTES - point)))
 		return;
 	*point = '\0';
-	if (is_word(name) && is_word(point + 1))
+	if (control_is_word(name) && control_is_word(point + 1))
 		add_named(to, name, point + 1, value);
 }
 

@@ -3,6 +3,7 @@
 #define USRDMA_DAEMON_CONTROL_COUNTERS_H
 
 #include <json-c/json.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Counters as `usrdma status` prints them: an object of groups ("roce"), each an object of numbers by name
@@ -17,6 +18,9 @@ void control_counters_add(json_object *to, const char *group, const char *words,
 
 /* Adds all counters of `from`. */
 void control_counters_sum(json_object *to, json_object *from);
+
+/* Whether the text, which a process has chosen, consists of lowercase letters, digits and underscores only. */
+bool control_is_word(const char *text);
 
 /* Adds the counters in a process's segment (ipc/segment.h). Entries with an invalid name are ignored. */
 void control_counters_read(json_object *to, int segment_fd, uint64_t segment_bytes);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "daemon/control_counters.h"
 #include "ipc/segment.h"
 
 /* Number of entries that one read returns. */
@@ -50,7 +51,8 @@ static json_object *report_qp(const struct segment_qp *entry)
 			       json_object_new_string(NAME_OF(type_names, entry->type)));
 	json_object_object_add(qp, "state", json_object_new_string(NAME_OF(state_names, state)));
 	json_object_object_add(qp, "dev_id", json_object_new_uint64(entry->dev_id));
-	if (memchr(entry->transport, '\0', sizeof(entry->transport)) && *entry->transport)
+	if (memchr(entry->transport, '\0', sizeof(entry->transport)) &&
+	    control_is_word(entry->transport))
 		json_object_object_add(qp, "transport", json_object_new_string(entry->transport));
 	if (entry->remote_qpn) {
 		inet_ntop(AF_INET6, entry->remote_gid, gid, sizeof(gid));

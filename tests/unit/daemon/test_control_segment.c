@@ -97,6 +97,8 @@ static void control_segment_qps_lists_published_objects(void **state)
 					      .remote_qpn = 0x10002,
 					      .dev_id = 1};
 	segment->qps[599] = (struct segment_qp){.word = segment_qp_word(1, 0x48257, 0), .type = 3};
+	strcpy(segment->qps[3].transport, "local");
+	strcpy(segment->qps[599].transport, "\x1b[35mlo");
 	segment->hdr.mrs_end = 2;
 	segment->mrs[1] = (struct segment_mr){.word = segment_mr_word(2, 0x100001),
 					      .length_bytes = 1ull << 40};
@@ -108,6 +110,8 @@ static void control_segment_qps_lists_published_objects(void **state)
 	assert_string_equal(text("qps", 0, "peer_qpn"), "0x10002");
 	assert_string_equal(text("qps", 1, "type"), "UC");
 	assert_null(text("qps", 1, "peer_qpn"));
+	assert_string_equal(text("qps", 0, "transport"), "local");
+	assert_null(text("qps", 1, "transport"));
 	assert_int_equal(number("mr_count"), 1);
 	assert_string_equal(text("mrs", 0, "length_bytes"), "1099511627776");
 }
