@@ -38,7 +38,9 @@ static uint8_t to_scale(uint32_t entries)
 
 static uint16_t from_scale(uint8_t scaled)
 {
-	return scaled <= 128 ? scaled : (uint16_t)((scaled & 127) << 8);
+	uint32_t entries = scaled <= 128 ? scaled : (scaled & 127u) << 8;
+
+	return (uint16_t)entries;
 }
 
 uint16_t proto_iomap_round(uint32_t entries)
