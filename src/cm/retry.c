@@ -54,14 +54,17 @@ uint8_t cm_response_timeout(uint64_t timeout_ns)
 	return lasting(RETRY_FIRST_MAX, RETRY_FIRST_MAX + RETRY_FIRST_SHIFT, timeout_ns);
 }
 
-/* No message is lost within this host. If an RTU is late there, the process is busy, so a REP is not repeated early. A REQ
- * is, since a listener with a full backlog drops it. */
+/*
+ * No message is lost within this host. If an RTU or a DREP is late there, the process is busy, so a REP or DREQ is not repeated early. A
+ * repeated DREQ would get its DREP before the peer's consumer has seen the first one (cm/state.c). A REQ is repeated, since a listener with
+ * a full backlog drops it.
+ */
 static uint64_t first_wait_ns(const struct cm_retry *retry, const struct cm_path *path,
 			      enum cm_msg_type type)
 {
 	uint64_t wait_ns = exponent_ns(retry->response_timeout) >> RETRY_FIRST_SHIFT;
 
-	if (path->is_local && type == CM_MSG_REP)
+	if (path->is_local && (type == CM_MSG_REP || type == CM_MSG_DREQ))
 		return exponent_ns(retry->response_timeout);
 	if (retry->first_timeout)
 		return exponent_ns(retry->first_timeout);

@@ -57,6 +57,24 @@ static void cm_receive_dreq_sends_drep_without_consumer(void **state)
 	assert_int_equal(passive.events, 2);
 }
 
+/* No DREQ is lost there. A repeated one would get a DREP before the consumer has seen the event of the first. */
+static void cm_disconnect_same_host_dreq_is_repeated_late(void **state)
+{
+	uint64_t start_ns;
+
+	(void)state;
+	net.is_local = true;
+	establish_both();
+	start_ns = net.now_ns;
+	assert_int_equal(cm_disconnect(active.conn, net.now_ns), 0);
+	deliver();
+	expect_state(&passive, CM_STATE_DREQ_RCVD);
+	assert_int_equal(net_next(&net), start_ns + RESPONSE_NS);
+	assert_int_equal(cm_disconnect(passive.conn, net.now_ns), 0);
+	deliver();
+	expect_event(&active, 2, CM_EVENT_DREP);
+}
+
 /* A peer that received neither the RTU nor the DREQ repeats its REP. */
 static void cm_receive_rep_after_dreq_repeats_dreq(void **state)
 {
@@ -327,6 +345,7 @@ int main(void)
 		TEST(cm_disconnect_timewait_lasts_twice_packet_lifetime),
 		TEST(cm_destroy_established_sends_dreq),
 		TEST(cm_receive_dreq_sends_drep_without_consumer),
+		TEST(cm_disconnect_same_host_dreq_is_repeated_late),
 		TEST(cm_receive_rep_after_dreq_repeats_dreq),
 		TEST(cm_disconnect_both_sides_at_once_reach_timewait),
 		TEST(cm_disconnect_no_drep_reaches_timewait),
