@@ -4594,6 +4594,7 @@ static inline void ibv_wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey,
  * *remote_addr*: address in the MR of the peer, a multiple of 8. Otherwise the WR completes with
  * IBV_WC_REM_INV_REQ_ERR.
  * *atomic_wr*: the 8 bytes in the order in which they are stored; copied. No data setter follows.
+ * *qp*: has IBV_QP_EX_WITH_ATOMIC_WRITE in send_ops_flags. Otherwise its wr_atomic_write is NULL.
  * Since v44, inline. Source: IBA A19. Page: ibv_wr_send().
  */
 static inline void ibv_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
@@ -4627,6 +4628,7 @@ static inline void ibv_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint3
  * *len*: bytes, less than 2^32; address and length mean nothing for IBV_FLUSH_MR.
  * *type*: enum ibv_placement_type, at least one. No data setter follows.
  * *level*: enum ibv_selectivity_level.
+ * *qp*: has IBV_QP_EX_WITH_FLUSH in send_ops_flags. Otherwise its wr_flush is NULL, as with rxe.
  * Errors, of ibv_wr_complete(): EINVAL: no type, an unknown one or level, or a longer range.
  * Since v45, inline. Source: IBA A19. Page: ibv_wr_send().
  */
