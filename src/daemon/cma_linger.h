@@ -19,7 +19,7 @@ struct cma_cms;
  */
 #define CMA_LINGER_SERVICES 64u
 #define CMA_LINGER_NS	    5000000000ull
-#define CMA_LINGER_HOLD_NS  300000000ull
+#define CMA_LINGER_HOLD_NS  1000000000ull
 
 struct cma_linger {
 	struct {
