@@ -400,7 +400,7 @@ void qp_init_ex(struct qp *qp)
 	ex->wr_start = wr_start;
 	ex->wr_complete = wr_complete;
 	ex->wr_abort = wr_abort;
-	/* As with rxe, only if they were requested: librpma takes the pointers for the support of the QP. */
+	/* As with rxe, only if they were requested: librpma concludes from the pointers what the QP supports. */
 	if (qp->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE)
 		ex->wr_atomic_write = wr_atomic_write;
 	if (qp->send_ops_flags & IBV_QP_EX_WITH_FLUSH)

@@ -147,7 +147,7 @@ static void ibv_wr_complete_invalid_flush_fails(void **state)
 	pair_close(&pair);
 }
 
-/* As with rxe. librpma takes the pointers for the support of the QP. */
+/* As with rxe. librpma concludes from the pointers what the QP supports. */
 static void ibv_create_qp_ex_without_flush_has_no_pointers(void **state)
 {
 	const struct pair_options options = {.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE};
