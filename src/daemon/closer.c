@@ -2,6 +2,8 @@
 #include "daemon/closer.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -16,35 +18,38 @@
 struct closer_user {
 	struct list_head node;
 	uid_t uid;
-	struct list_head queue; /* struct closing: close() has not started */
+	struct list_head queue; /* struct closing: close() could block and has not started */
 	unsigned int pending;	/* descriptors that are not closed, or closed and not freed */
 	bool has_thread;
 };
 
-/* A descriptor to close. First on its user's queue, then owned by a thread, then on closer.closed. */
+/* A descriptor to close. First on closer.added, perhaps on its user's queue, then owned by a thread, then on closer.closed. */
 struct closing {
 	struct list_head node;
 	struct closer_user *user;
 	int fd;
 };
 
-/* Removes the user's next descriptor from the queue; NULL: the queue is empty. The caller holds the lock. */
-static struct closing *closer_next_of(struct closer_user *user)
+/* Removes the next descriptor from a queue; NULL: the queue is empty. The caller holds the lock. */
+static struct closing *next_closing(struct list_head *queue)
 {
 	struct closing *closing;
 
-	if (list_is_empty(&user->queue))
+	if (list_is_empty(queue))
 		return NULL;
-	closing = list_first_entry(&user->queue, struct closing, node);
+	closing = list_first_entry(queue, struct closing, node);
 	list_del(&closing->node);
 	return closing;
 }
 
-/* Returns a user with queued descriptors that no thread serves, or NULL. The caller holds the lock. */
+/* Returns a user with queued descriptors that no thread serves, or NULL: none, or enough threads serve users. The caller holds the
+ * lock. */
 static struct closer_user *user_without_thread(struct closer *closer)
 {
 	struct closer_user *user;
 
+	if (closer->serving_count >= CLOSER_SERVING_MAX)
+		return NULL;
 	list_for_each_entry(user, &closer->users, node) {
 		if (!user->has_thread && !list_is_empty(&user->queue))
 			return user;
@@ -52,32 +57,79 @@ static struct closer_user *user_without_thread(struct closer *closer)
 	return NULL;
 }
 
-/* Closes all descriptors of a user. The caller holds the lock, which is released during close(). */
+/* The caller holds the lock, which is released during close(). */
+static void close_one(struct closer *closer, struct closing *closing)
+{
+	closer->busy_count++;
+	pthread_mutex_unlock(&closer->lock);
+	close(closing->fd);
+	pthread_mutex_lock(&closer->lock);
+	closer->busy_count--;
+	if (list_is_empty(&closer->closed) && !closer->is_stopped)
+		uv_async_send(&closer->done);
+	list_add_tail(&closing->node, &closer->closed);
+}
+
+/* Closes the descriptors in the queue of a user. The caller holds the lock. */
 static void serve_user(struct closer *closer, struct closer_user *user)
 {
 	struct closing *closing;
 
 	user->has_thread = true;
-	while ((closing = closer_next_of(user))) {
-		pthread_mutex_unlock(&closer->lock);
-		close(closing->fd);
-		pthread_mutex_lock(&closer->lock);
-		if (list_is_empty(&closer->closed) && !closer->is_stopped)
-			uv_async_send(&closer->done);
-		list_add_tail(&closing->node, &closer->closed);
-	}
+	closer->serving_count++;
+	while ((closing = next_closing(&user->queue)))
+		close_one(closer, closing);
+	closer->serving_count--;
 	user->has_thread = false;
 }
 
-/* One idle thread waits for work; other threads end when every user has a thread. */
+/*
+ * Whether close() does not block. True for memory: a memfd or another file of tmpfs or hugetlbfs; no other file has seals. True
+ * for an AF_UNIX socket with an empty receive queue: the client's end of a doorbell, for example. A client that sends a descriptor
+ * into the queue after this check and closes the other references before close() can still make it block. None of these calls
+ * waits for the client; poll() of another kind of file could.
+ */
+static bool closes_at_once(int fd)
+{
+	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+	int domain = 0;
+	socklen_t len = sizeof(domain);
+
+	if (fcntl(fd, F_GET_SEALS) >= 0)
+		return true;
+	return !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) && domain == AF_UNIX &&
+	       poll(&poll_fd, 1, 0) == 0;
+}
+
+/* Closes a new descriptor, or appends it to its user's queue. The caller holds the lock. */
+static void serve_added(struct closer *closer, struct closing *closing)
+{
+	bool at_once;
+
+	pthread_mutex_unlock(&closer->lock);
+	at_once = closes_at_once(closing->fd);
+	pthread_mutex_lock(&closer->lock);
+	if (at_once)
+		close_one(closer, closing);
+	else
+		list_add_tail(&closing->node, &closing->user->queue);
+}
+
+/* One idle thread waits for work; the others end. */
 static void *run(void *arg)
 {
 	struct closer *closer = arg;
 
 	pthread_mutex_lock(&closer->lock);
 	for (;;) {
-		struct closer_user *user = user_without_thread(closer);
+		struct closing *closing = next_closing(&closer->added);
+		struct closer_user *user;
 
+		if (closing) {
+			serve_added(closer, closing);
+			continue;
+		}
+		user = user_without_thread(closer);
 		if (user) {
 			serve_user(closer, user);
 			continue;
@@ -117,7 +169,7 @@ static int add_thread(struct closer *closer)
 	return -error;
 }
 
-/* Wakes or starts a thread for a user without one. The caller holds the lock. */
+/* Wakes or starts a thread. The caller holds the lock. */
 static void find_thread(struct closer *closer)
 {
 	if (closer->idle_count > 0) {
@@ -126,6 +178,9 @@ static void find_thread(struct closer *closer)
 		pthread_cond_signal(&closer->has_work);
 		return;
 	}
+	/* A thread that is not in close() looks for more work. */
+	if (closer->busy_count < closer->thread_count)
+		return;
 	if (closer->thread_count < CLOSER_THREADS_MAX && add_thread(closer))
 		log_debug("cannot start another thread that closes descriptors");
 }
@@ -189,6 +244,7 @@ int closer_start(struct closer *closer, uv_loop_t *loop, void (*on_closed)(struc
 
 	*closer = (struct closer){.on_closed = on_closed};
 	list_init(&closer->users);
+	list_init(&closer->added);
 	list_init(&closer->closed);
 	pthread_mutex_init(&closer->lock, NULL);
 	pthread_cond_init(&closer->has_work, NULL);
@@ -235,42 +291,75 @@ void closer_add(struct closer *closer, uid_t uid, int fd)
 		goto unlock;
 	}
 	closing->fd = fd;
-	list_add_tail(&closing->node, &closing->user->queue);
+	list_add_tail(&closing->node, &closer->added);
 	closing->user->pending++;
 	closer->pending++;
-	if (!closing->user->has_thread)
-		find_thread(closer);
+	find_thread(closer);
 unlock:
 	pthread_mutex_unlock(&closer->lock);
 }
 
+enum first_message { FIRST_NONE, FIRST_PLAIN, FIRST_WITH_DESCRIPTORS, FIRST_UNKNOWN };
+
 /*
- * Whether the receive queue of a socket is empty, after its peer can no longer send. With SO_PASSCRED every message
- * carries credentials, for which this msghdr has no room. So MSG_CTRUNC reveals even an empty message. MSG_PEEK leaves
- * the message and its descriptors in the queue.
+ * MSG_PEEK leaves a message and its descriptors in the queue. This msghdr has no room for control data, so MSG_CTRUNC reveals that
+ * a message has some: descriptors, or with SO_PASSCRED the credentials, which then every message has.
  */
-static bool is_drained(int fd)
+static ssize_t peek(int fd, bool with_credentials, int *flags)
 {
 	struct msghdr msg = {0};
-	int on = 1;
+	const int on = with_credentials;
 	ssize_t len;
 
 	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)))
-		return false;
+		return -errno;
 	do {
 		len = recvmsg(fd, &msg, MSG_PEEK | MSG_DONTWAIT);
 		/* The close of the peer's end is reported once (ECONNRESET), even if messages are queued. */
 	} while (len < 0 && (errno == EINTR || errno == ECONNRESET));
+	*flags = msg.msg_flags;
+	return len < 0 ? -errno : len;
+}
+
+/* What the first message in the receive queue of a socket is; the message is not removed. */
+static enum first_message first_message(int fd)
+{
+	int flags = 0;
+	ssize_t len = peek(fd, false, &flags);
+
 	if (len < 0)
-		return errno == EAGAIN;
-	return len == 0 && !(msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC));
+		return len == -EAGAIN ? FIRST_NONE : FIRST_UNKNOWN;
+	if (flags & MSG_CTRUNC)
+		return FIRST_WITH_DESCRIPTORS;
+	if (len > 0 || flags & MSG_TRUNC)
+		return FIRST_PLAIN;
+	/* An empty message, or the end of the queue. */
+	if (peek(fd, true, &flags) < 0)
+		return FIRST_UNKNOWN;
+	return flags & MSG_CTRUNC ? FIRST_PLAIN : FIRST_NONE;
+}
+
+/*
+ * Removes the messages in front of the first one with descriptors, after the peer can no longer send. Whether none is left. The
+ * send buffer of the peer limits their number.
+ */
+static bool socket_drain(int fd)
+{
+	struct msghdr msg = {0};
+	enum first_message first;
+
+	while ((first = first_message(fd)) == FIRST_PLAIN) {
+		if (recvmsg(fd, &msg, MSG_DONTWAIT) < 0 && errno != EINTR)
+			return false;
+	}
+	return first == FIRST_NONE;
 }
 
 void closer_add_socket(struct closer *closer, uid_t uid, int fd)
 {
 	/* The client's sends fail after this. */
 	shutdown(fd, SHUT_RD);
-	if (is_drained(fd))
+	if (socket_drain(fd))
 		close(fd);
 	else
 		closer_add(closer, uid, fd);

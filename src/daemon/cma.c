@@ -8,6 +8,7 @@
 #include "base/timer.h"
 #include "config.h"
 #include "daemon/cma_priv.h"
+#include "daemon/fair_share.h"
 #include "daemon/fault_user.h"
 
 /* The timer and the idle handle. */
@@ -204,25 +205,42 @@ static void user_sum(const struct cma_client *client, uint32_t *ids, uint32_t *c
 	}
 }
 
-/* The sum over one user's clients is computed only if the total number could exceed the limit of one user. */
-bool cma_user_has_ids(const struct cma_client *client)
+static bool cma_is_exempt(const struct cma_client *client)
 {
-	uint32_t ids, channels;
-
-	if (client->peer.uid == 0 || client->cma->ids.count < CMA_IDS_PER_USER)
-		return false;
-	user_sum(client, &ids, &channels);
-	return ids >= CMA_IDS_PER_USER;
+	return fair_share_is_exempt(client->peer.uid, client->cma->ports.daemon_uid);
 }
 
-bool cma_user_has_channels(const struct cma_client *client)
+bool cma_user_may_add_id(const struct cma_client *client)
 {
+	static const struct fair_share share = {CMA_IDS_RESERVED, CMA_IDS_LEAST};
+	const uint32_t free = CMA_IDS_MAX - client->cma->ids.count;
+	uint32_t ids = client->cma->ids.count, channels;
+
+	/* Not even the sum of all users is too much: saves the sum of one. */
+	if (cma_is_exempt(client) || fair_share_allows(&share, ids, free))
+		return true;
+	user_sum(client, &ids, &channels);
+	return fair_share_allows(&share, ids, free);
+}
+
+bool cma_user_may_add_channel(const struct cma_client *client, int fd)
+{
+	static const struct fair_share share = {CMA_CHANNELS_RESERVED, CMA_CHANNELS_LEAST};
+	const struct cma_peer *peer = &client->peer;
 	uint32_t ids, channels;
 
-	if (client->peer.uid == 0 || client->cma->channels.count < CMA_CHANNELS_PER_USER)
+	if (peer->may_keep && !peer->may_keep(peer->ctx, fd))
 		return false;
+	if (cma_is_exempt(client))
+		return true;
 	user_sum(client, &ids, &channels);
-	return channels >= CMA_CHANNELS_PER_USER;
+	return channels < CMA_CHANNELS_PER_USER &&
+	       fair_share_allows(&share, channels, CMA_CHANNELS_MAX - client->cma->channels.count);
+}
+
+uint32_t cma_client_channels(const struct cma_client *client)
+{
+	return client->channel_count;
 }
 
 /* At most CMA_WIDE_CHANNELS channels of a user are wide at any time: a wide one is created only while the user has fewer. */

@@ -25,7 +25,9 @@ struct cma_peer {
 	pid_t pid;
 	void (*end)(
 		void *ctx); /* ends its session in a later iteration of the loop; NULL: the session cannot be ended */
-	void *end_ctx;
+	/* Whether the daemon may keep fd for the client (descriptors.h); NULL: always */
+	bool (*may_keep)(void *ctx, int fd);
+	void *ctx;
 };
 
 /* The connection managers that the list of cma_open() can contain. */
@@ -71,6 +73,8 @@ void cma_report_waiting(struct cma *cma, uid_t reader);
 /* Allocates a client, one for each session of role IPC_ROLE_CM. NULL: out of memory. */
 struct cma_client *cma_client_new(struct cma *cma, const struct cma_peer *peer)
 	__attribute__((warn_unused_result));
+
+uint32_t cma_client_channels(const struct cma_client *client);
 
 /* The session has ended: removes its listeners, disconnects its connections, rejects the requests that it has not
  * replied to, and frees the client. */

@@ -19,7 +19,7 @@ int cma_channel_create(struct cma_client *client, int *client_end, struct cma_ch
 	uint64_t handle;
 	int ret;
 
-	if (client->channel_count >= CMA_CHANNELS_PER_CLIENT || cma_user_has_channels(client))
+	if (client->channel_count >= CMA_CHANNELS_PER_CLIENT)
 		return -EDQUOT;
 	channel = calloc(1, sizeof(*channel));
 	if (!channel)
@@ -27,6 +27,9 @@ int cma_channel_create(struct cma_client *client, int *client_end, struct cma_ch
 	ret = push_socketpair(&channel->fd, client_end);
 	if (ret)
 		goto err_socket;
+	ret = -EDQUOT;
+	if (!cma_user_may_add_channel(client, channel->fd))
+		goto err_handle;
 	(void)setsockopt(channel->fd, SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof(sndbuf));
 	ret = id_table_add(&client->cma->channels, channel, &handle);
 	if (ret)
@@ -46,6 +49,7 @@ int cma_channel_create(struct cma_client *client, int *client_end, struct cma_ch
 err_handle:
 	close(channel->fd);
 	close(*client_end);
+	*client_end = -1;
 err_socket:
 	free(channel);
 	return ret;

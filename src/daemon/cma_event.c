@@ -43,7 +43,7 @@ static void limit_unread(const struct cma_client *client)
 		return;
 	most->is_evicted = true;
 	client->cma->counters.clients_evicted++;
-	most->peer.end(most->peer.end_ctx);
+	most->peer.end(most->peer.ctx);
 }
 
 /* Most events occur once for each id, and all of them are queued for a client that does not read. Events that a client

@@ -34,7 +34,7 @@ int cma_id_create(struct cma_client *client, struct cma_channel *channel, uint32
 	uint64_t handle;
 	int ret;
 
-	if (client->id_count >= CMA_IDS_PER_CLIENT || cma_user_has_ids(client))
+	if (client->id_count >= CMA_IDS_PER_CLIENT || !cma_user_may_add_id(client))
 		return -EDQUOT;
 	id = calloc(1, sizeof(*id));
 	if (!id)

@@ -22,9 +22,13 @@
 #define CMA_IDS_PER_CLIENT	(1u << 15)
 #define CMA_CHANNELS_PER_CLIENT (1u << 14)
 /*
- * Limits of all processes of one user, except root. Ids and channels for at least one process of another user remain.
+ * Limits of all processes of one user; root and the daemon's user are exempt (fair_share.h). _RESERVED: the number that is reserved
+ * for them. _LEAST: the number that every user gets while more than the reserved ones are free.
  */
-#define CMA_IDS_PER_USER      (CMA_IDS_MAX - CMA_IDS_PER_CLIENT)
+#define CMA_IDS_RESERVED      (CMA_IDS_MAX / 32)
+#define CMA_IDS_LEAST	      256u
+#define CMA_CHANNELS_RESERVED (CMA_CHANNELS_MAX / 32)
+#define CMA_CHANNELS_LEAST    64u
 #define CMA_CHANNELS_PER_USER CMA_CHANNELS_PER_CLIENT
 /*
  * Send buffer of a channel's socket; the kernel doubles it for its own overhead. It limits the kernel memory of unread events: 512
@@ -225,9 +229,9 @@ struct cma_id {
 
 /* cma.c: makes the loop run cma_on_idle(), which delivers queued MADs and events */
 void cma_wake(struct cma *cma);
-/* Whether the client's user has reached its limit of ids, or of channels. */
-bool cma_user_has_ids(const struct cma_client *client);
-bool cma_user_has_channels(const struct cma_client *client);
+/* Whether the client's user may have one more id; or one more channel, whose socket is fd. */
+bool cma_user_may_add_id(const struct cma_client *client);
+bool cma_user_may_add_channel(const struct cma_client *client, int fd);
 /* The send buffer of the client's next channel, in bytes. */
 int cma_user_sndbuf_bytes(const struct cma_client *client);
 

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/resize.h"
 #include "daemon/control_counters.h"
-#include "daemon/reserve.h"
+#include "daemon/descriptors.h"
 #include "link/udp_socket.h"
 
 #define SEGMENT_BYTES_MAX (1ull << 30)
@@ -47,6 +47,11 @@ struct pair {
 	} ends[2];
 };
 
+static bool push_may_keep(struct push *push, int fd)
+{
+	return descriptors_may_keep(container_of(push, struct session, published.push), fd);
+}
+
 static void on_push_failed(struct push *push)
 {
 	struct session *session = container_of(push, struct session, published.push);
@@ -64,7 +69,7 @@ void peers_session_init(struct session *session)
 {
 	session->published = (struct published){.segment_fd = -1};
 	push_init(&session->published.push, session->server->loop, &session->server->closer,
-		  on_push_failed, on_push_closed);
+		  push_may_keep, on_push_failed, on_push_closed);
 	list_init(&session->published.pairs);
 }
 
@@ -141,7 +146,7 @@ int peers_publish(struct session *session, const struct ipc_segment *req, int *f
 		return -EEXIST;
 	if (!is_segment(fds[0], req->segment_bytes))
 		return -EINVAL;
-	if (reserve_holds(fds[0]))
+	if (!descriptors_may_keep(session, fds[0]))
 		return -EMFILE;
 	error = push_open(&published->push, client_end);
 	if (error)
@@ -234,6 +239,7 @@ static void pair_leave(struct pair *pair, int side)
 
 	/* On the account of the user who can have put descriptors into the queue. */
 	closer_add(&end->session->server->closer, other->uid, end->doorbell);
+	end->session->published.doorbell_count -= end->doorbell >= 0;
 	end->session->published.over_count--;
 	end->session = NULL;
 	list_del(&end->node);
@@ -320,13 +326,15 @@ static bool refuse_descriptors(const int *doorbells)
 static int keep_doorbells(struct pair *pair, const int *doorbells)
 {
 	for (int side = 0; side < 2; side++) {
-		if (reserve_holds(doorbells[side]))
+		if (!descriptors_may_keep(pair->ends[side].session, doorbells[side]))
 			return -EMFILE;
 		if (pair->ends[side].session->published.over_count >= PAIRS_OVER_MAX)
 			return -ENOBUFS;
 	}
-	for (int side = 0; side < 2; side++)
+	for (int side = 0; side < 2; side++) {
 		pair->ends[side].doorbell = doorbells[side];
+		pair->ends[side].session->published.doorbell_count++;
+	}
 	return 0;
 }
 

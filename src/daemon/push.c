@@ -22,11 +22,13 @@ struct pending {
 };
 
 void push_init(struct push *push, uv_loop_t *loop, struct closer *closer,
-	       void (*on_failed)(struct push *push), void (*on_closed)(struct push *push))
+	       bool (*may_keep)(struct push *push, int fd), void (*on_failed)(struct push *push),
+	       void (*on_closed)(struct push *push))
 {
 	*push = (struct push){.loop = loop,
 			      .closer = closer,
 			      .fd = -1,
+			      .may_keep = may_keep,
 			      .on_failed = on_failed,
 			      .on_closed = on_closed};
 	list_init(&push->pending);
@@ -70,6 +72,7 @@ static void pending_free(struct push *push, struct pending *pending)
 {
 	list_del(&pending->node);
 	push->pending_count--;
+	push->fd_count -= (uint32_t)pending->nfds;
 	for (int i = 0; i < pending->nfds; i++)
 		closer_add(push->closer, pending->uid, pending->fds[i]);
 	free(pending);
@@ -136,8 +139,9 @@ static int enqueue(struct push *push, const void *msg, uint32_t len, const int *
 			goto err_pending;
 		}
 		pending->fds[pending->nfds++] = copy;
+		push->fd_count++;
 		error = -EMFILE;
-		if (reserve_holds(copy))
+		if (!push->may_keep(push, copy))
 			goto err_pending;
 	}
 	error = push_wait_writable(push);

@@ -33,13 +33,16 @@ struct push {
 	bool has_poll;
 	struct list_head pending;
 	uint32_t pending_count;
+	uint32_t fd_count; /* duplicates of descriptors in queued messages */
 	bool is_open;
+	bool (*may_keep)(struct push *push, int fd); /* whether a queued message may keep fd */
 	void (*on_failed)(struct push *push);
 	void (*on_closed)(struct push *push);
 };
 
 void push_init(struct push *push, uv_loop_t *loop, struct closer *closer,
-	       void (*on_failed)(struct push *push), void (*on_closed)(struct push *push));
+	       bool (*may_keep)(struct push *push, int fd), void (*on_failed)(struct push *push),
+	       void (*on_closed)(struct push *push));
 
 /* Creates a SEQPACKET socket pair for messages to one client, which cannot write into its end. 0, -EMFILE or -errno.
  * The caller closes *client_end after passing it. */

@@ -21,3 +21,8 @@ bool reserve_holds(int fd)
 {
 	return fd >= first_reserved;
 }
+
+int reserve_first(void)
+{
+	return first_reserved;
+}

@@ -20,4 +20,7 @@ void reserve_init(void);
  * the lowest free number, so a reserved number means that all lower numbers are in use. */
 bool reserve_holds(int fd);
 
+/* The lowest reserved number, and so the number of descriptors that can be used; INT_MAX before reserve_init(). */
+int reserve_first(void);
+
 #endif

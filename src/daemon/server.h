@@ -19,13 +19,16 @@
 struct cma;
 struct cma_peer;
 
-/* Limits of one user of a shared daemon; root is exempt. */
+/*
+ * Limits of one user of a shared daemon; root and the daemon's user are exempt (fair_share.h). _ROOT_: the number that is reserved
+ * for them. _UID_..._MIN: the number that every user gets while more than the reserved ones are free.
+ */
+#define SERVER_ROOT_SLOTS	16
+#define SERVER_UID_SLOTS_MIN	4
+#define SERVER_SESSIONS_MAX	16384
+#define SERVER_ROOT_SESSIONS	1024
+#define SERVER_UID_SESSIONS_MIN 16
 #define SERVER_UID_SESSIONS_MAX 4096
-/* Slots that are reserved for root; and slots that every user gets while more than the reserved ones are free
- * (fair_share.h). */
-#define SERVER_ROOT_SLOTS    16
-#define SERVER_UID_SLOTS_MIN 4
-#define SERVER_SESSIONS_MAX  16384
 
 /* Time for which an idle daemon keeps failures for `usrdma why`. */
 #define SERVER_FAILURES_KEPT_MS (600 * 1000)

@@ -13,12 +13,12 @@
 #include "base/log.h"
 #include "daemon/cma.h"
 #include "daemon/control.h"
+#include "daemon/descriptors.h"
 #include "daemon/fair_share.h"
 #include "daemon/fault_signal.h"
 #include "daemon/netdev.h"
 #include "daemon/peers.h"
 #include "daemon/request.h"
-#include "daemon/reserve.h"
 #include "daemon/xrcds.h"
 #include "ipc/client.h"
 #include "ipc/known_uid.h"
@@ -47,6 +47,11 @@ static void uid_usage(const struct session *session, uint32_t *sessions, uint32_
 	}
 }
 
+static bool client_may_keep(void *ctx, int fd)
+{
+	return descriptors_may_keep(ctx, fd);
+}
+
 static void end_client(void *ctx)
 {
 	struct session *session = ctx;
@@ -70,6 +75,22 @@ static bool may_have_slot(const struct session *session)
 	return fair_share_allows(&share, slots, server->slots.free_count);
 }
 
+/* Whether the user of a new session, which is not in the list, may have one more session. */
+static bool may_have_session(const struct session *session)
+{
+	static const struct fair_share share = {SERVER_ROOT_SESSIONS, SERVER_UID_SESSIONS_MIN};
+	struct server *server = session->server;
+	uint32_t sessions, slots;
+
+	if (fair_share_is_exempt(session->cred.uid, server->uid))
+		return true;
+	uid_usage(session, &sessions, &slots);
+	/* Sockets of ended sessions that are not closed yet are counted, too. */
+	sessions += closer_pending(&server->closer, session->cred.uid);
+	return sessions < SERVER_UID_SESSIONS_MAX &&
+	       fair_share_allows(&share, sessions, SERVER_SESSIONS_MAX - server->session_count);
+}
+
 /* Allocates the resources that the role of a new session requires. */
 static int role_take(struct session *session, uint32_t role)
 {
@@ -77,7 +98,8 @@ static int role_take(struct session *session, uint32_t role)
 	struct cma_peer peer = {.uid = session->cred.uid,
 				.pid = session->cred.pid,
 				.end = end_client,
-				.end_ctx = session};
+				.may_keep = client_may_keep,
+				.ctx = session};
 	int slot;
 
 	switch (role) {
@@ -326,7 +348,6 @@ static int client_check(struct session *session)
 {
 	const struct server *server = session->server;
 	socklen_t len = sizeof(session->cred);
-	uint32_t sessions, slots;
 
 	if (getsockopt(session->fd, SOL_SOCKET, SO_PEERCRED, &session->cred, &len) < 0)
 		return -errno;
@@ -342,15 +363,9 @@ static int client_check(struct session *session)
 			(unsigned int)session->cred.uid);
 		return -EACCES;
 	}
-	uid_usage(session, &sessions, &slots);
-	if (server->session_count >= SERVER_SESSIONS_MAX)
+	if (server->session_count >= SERVER_SESSIONS_MAX || !may_have_session(session))
 		return -EDQUOT;
-	/* Sockets of ended sessions that are not closed yet are counted, too. */
-	if (session->cred.uid != 0 &&
-	    sessions + closer_pending(&session->server->closer, session->cred.uid) >=
-		    SERVER_UID_SESSIONS_MAX)
-		return -EDQUOT;
-	return reserve_holds(session->fd) ? -EMFILE : 0;
+	return descriptors_may_keep(session, session->fd) ? 0 : -EMFILE;
 }
 
 /* Sends an error reply to the client's HELLO, which may not have arrived yet. The first request of a client has seq 1. */

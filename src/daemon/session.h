@@ -26,6 +26,7 @@ struct published {
 	struct list_head pairs; /* struct pair_end: the pairs with connected peers */
 	uint32_t pair_count;	/* of these, the ones that are not over */
 	uint32_t over_count;
+	uint32_t doorbell_count; /* doorbells that the daemon keeps (peers.c) */
 };
 
 /*

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "cma_desk.h"
+#include "descriptors.h"
 
 static void client_dies(struct desk_client *client)
 {
@@ -497,32 +498,70 @@ static void cma_create_id_above_quota_fails(void **state)
 	assert_int_equal(desk_create(&root, &id, 1), 0);
 }
 
-/* However many processes a user has, another user can create as many ids as one process may have. */
-static void cma_create_id_one_user_cannot_use_all(void **state)
+/* Creates ids with new clients of a user until the user has its share. Returns their number. */
+static unsigned create_ids(struct desk_client *clients, int count, uid_t uid)
 {
-	struct cma_peer peer = {.uid = 1000, .pid = 4000};
-	struct desk_client greedy[8];
+	const struct cma_peer peer = {.uid = uid, .pid = 4000};
 	unsigned made = 0;
 	uint32_t id;
-	int ret = 0;
 
-	(void)state;
-	for (int i = 0; i < 8; i++) {
-		greedy[i].client = cma_client_new(desk_cma, &peer);
-		assert_int_equal(desk_channel(&greedy[i], &greedy[i].fd, &greedy[i].channel), 0);
-		while ((ret = desk_create(&greedy[i], &id, 1)) == 0)
+	for (int i = 0; i < count; i++) {
+		int ret;
+
+		clients[i].client = cma_client_new(desk_cma, &peer);
+		assert_int_equal(desk_channel(&clients[i], &clients[i].fd, &clients[i].channel), 0);
+		while ((ret = desk_create(&clients[i], &id, 1)) == 0)
 			made++;
 		assert_int_equal(ret, -EDQUOT);
 	}
-	assert_int_equal(made, 7 * 32768);
-	assert_int_equal(desk_create(&user, &id, 1), -EDQUOT);
+	return made;
+}
+
+/* However many processes the users have, ids are left for further users, and some are reserved for root. */
+static void cma_create_id_users_cannot_use_all(void **state)
+{
+	const uid_t first_uid = geteuid() + 2000;
+	struct desk_client greedy[3][5];
+	unsigned made[3];
+	uint32_t id;
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		made[i] = create_ids(greedy[i], 5, first_uid + i);
+	assert_int_equal(made[0], (262144 - 8192) / 2);
+	assert_int_equal(made[1], made[0] / 2);
+	assert_int_equal(made[2], made[1] / 2);
+	assert_int_equal(desk_create(&user, &id, 1), 0);
 	for (int i = 0; i < 32768; i++)
 		assert_int_equal(desk_create(&root, &id, 1), 0);
-	for (int i = 0; i < 8; i++) {
-		cma_client_gone(greedy[i].client);
-		close(greedy[i].fd);
+	for (int i = 0; i < 3; i++) {
+		for (int j = 0; j < 5; j++)
+			client_dies(&greedy[i][j]);
 	}
-	assert_int_equal(desk_create(&user, &id, 1), 0);
+}
+
+/* The daemon decides whether it keeps the descriptor of a channel. */
+static bool keeps_none(void *ctx, int fd)
+{
+	int *asked = ctx;
+
+	assert_true(fd >= 0);
+	++*asked;
+	return false;
+}
+
+static void cma_channel_without_descriptors_fails(void **state)
+{
+	int fd, asked = 0, before = count_descriptors();
+	const struct cma_peer peer = {.uid = 3000, .may_keep = keeps_none, .ctx = &asked};
+	struct cma_client *client = cma_client_new(desk_cma, &peer);
+	struct desk_client other = {.client = client};
+
+	(void)state;
+	assert_int_equal(desk_channel(&other, &fd, &other.channel), -EDQUOT);
+	assert_int_equal(asked, 1);
+	assert_int_equal(count_descriptors(), before);
+	cma_client_gone(client);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, desk_open, desk_close)
@@ -552,7 +591,8 @@ int main(void)
 		TEST(cma_report_contains_every_object),
 		TEST(cma_report_ids_long_list_is_split),
 		TEST(cma_create_id_above_quota_fails),
-		TEST(cma_create_id_one_user_cannot_use_all),
+		TEST(cma_create_id_users_cannot_use_all),
+		TEST(cma_channel_without_descriptors_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,13 @@ static struct closer *closer = closers;
 static struct push push;
 static int far_end;
 static int failed_count, closed_count;
+static int refused_fd;
+
+static bool may_keep(struct push *keeper, int fd)
+{
+	assert_ptr_equal(keeper, &push);
+	return fd != refused_fd;
+}
 
 static void on_failed(struct push *failed)
 {
@@ -43,10 +50,11 @@ static int setup(void **state)
 {
 	(void)state;
 	failed_count = 0;
+	refused_fd = -1;
 	closed_count = 0;
 	if (uv_loop_init(&loop) || closer_start(++closer, &loop, on_descriptors_closed))
 		return -1;
-	push_init(&push, &loop, closer, on_failed, on_closed);
+	push_init(&push, &loop, closer, may_keep, on_failed, on_closed);
 	return push_open(&push, &far_end);
 }
 
@@ -145,6 +153,24 @@ static void push_above_limit_ends_client(void **state)
 	assert_int_equal(send_gone(1, 0), -ENOBUFS);
 }
 
+static void push_refused_descriptor_is_not_kept(void **state)
+{
+	int before = count_descriptors();
+
+	(void)state;
+	fill();
+	refused_fd = dup(STDERR_FILENO);
+	close(refused_fd);
+	assert_int_equal(send_gone(1, 2), -EMFILE);
+	wait_closed();
+	assert_int_equal(push.fd_count, 0);
+	assert_int_equal(push.pending_count, 1);
+	refused_fd = -1;
+	assert_int_equal(send_gone(1, 2), 0);
+	assert_int_equal(push.fd_count, 2);
+	assert_int_equal(count_descriptors(), before + 2);
+}
+
 static void push_closed_reader_frees_queue(void **state)
 {
 	(void)state;
@@ -191,9 +217,9 @@ static void push_open_replaces_idle_socket(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(push_full_socket_keeps_order),   CASE(push_above_limit_ends_client),
-		CASE(push_closed_reader_frees_queue), CASE(push_write_by_client_is_ignored),
-		CASE(push_open_replaces_idle_socket),
+		CASE(push_full_socket_keeps_order),	   CASE(push_above_limit_ends_client),
+		CASE(push_refused_descriptor_is_not_kept), CASE(push_closed_reader_frees_queue),
+		CASE(push_write_by_client_is_ignored),	   CASE(push_open_replaces_idle_socket),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
