@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/barrier.h"
+#include "base/clock.h"
 #include "base/futex.h"
 
 /*
@@ -133,6 +134,22 @@ static void acquire_mutex(struct biased_lock *lock)
 	atomic_fetch_sub_explicit(&lock->waiters, 1, memory_order_relaxed);
 	lock->overtakes = 0;
 	atomic_store_explicit(&lock->refusals, 0, memory_order_relaxed);
+	atomic_fetch_add(&lock->handovers, 1);
+	if (atomic_load(&lock->givers))
+		futex_wake_all(&lock->handovers);
+}
+
+void biased_lock_let_waiters(struct biased_lock *lock)
+{
+	uint32_t seen = atomic_load(&lock->handovers);
+	int saved = errno;
+
+	if (!atomic_load(&lock->waiters))
+		return;
+	atomic_fetch_add(&lock->givers, 1);
+	futex_wait(&lock->handovers, seen, clock_now_ns() + BIASED_LOCK_GIVE_NS);
+	atomic_fetch_sub(&lock->givers, 1);
+	errno = saved;
 }
 
 void biased_lock_acquire_slow(struct biased_lock *lock)

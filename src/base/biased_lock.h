@@ -50,8 +50,10 @@ struct biased_lock {
 	uint32_t mutex_depth; /* how often the holder holds `mutex`; 0: it holds the lock by its bias */
 	_Atomic uintptr_t
 		holder; /* the thread that holds `mutex`; 0: none, or it only tries to revoke the bias */
-	_Atomic uint32_t waiters;  /* threads that sleep until `mutex` is released */
-	_Atomic uint32_t refusals; /* the next attempts that leave the lock to the waiters */
+	_Atomic uint32_t waiters;   /* threads that sleep until `mutex` is released */
+	_Atomic uint32_t refusals;  /* the next attempts that leave the lock to the waiters */
+	_Atomic uint32_t handovers; /* acquisitions by waiters; a futex */
+	_Atomic uint32_t givers;    /* threads that wait for a handover */
 	pthread_mutex_t mutex;
 	/* The following fields are accessed with `mutex` held. */
 	uint32_t overtakes; /* attempts that acquired the lock since a waiter did, while threads waited */
@@ -72,6 +74,13 @@ bool biased_lock_is_mine(const struct biased_lock *lock);
 
 /* Whether the calling thread, which holds the lock, acquired it more than once. */
 bool biased_lock_is_nested(const struct biased_lock *lock);
+
+/*
+ * Lets a thread that sleeps for the lock acquire it before the caller, who does not hold it: returns when one has, when none
+ * sleeps, or after BIASED_LOCK_GIVE_NS, because the sleeping thread may be suspended.
+ */
+void biased_lock_let_waiters(struct biased_lock *lock);
+#define BIASED_LOCK_GIVE_NS 1000000u
 
 /* The slow paths of the functions below. */
 void biased_lock_acquire_slow(struct biased_lock *lock);

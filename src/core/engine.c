@@ -17,6 +17,7 @@
 #include "base/trace_ring.h"
 #include "base/util.h"
 #include "core/device.h"
+#include "core/discard.h"
 #include "core/engine_watch.h"
 #include "core/transport.h"
 #include "core/usage.h"
@@ -223,6 +224,7 @@ static void engine_undo_open(struct engine *engine)
 {
 	for (size_t i = 0; transports[i]; i++)
 		transports[i]->close(engine);
+	discard_all(engine);
 	engine_unwatch(engine, engine->doorbell_watch);
 	engine_unwatch(engine, engine->timer_watch);
 	engine_unwatch(engine, engine->notice_watch);

@@ -129,6 +129,8 @@ struct engine {
 	bool is_inline;	     /* run() is called by a thread that will poll again or reply soon */
 	bool is_thread_turn; /* run() is called in a turn of the engine thread */
 	bool is_serving_turn; /* run() is called by a thread that waits for the descriptors before or after it (engine_serve.h) */
+	/* run() left work of other users' processes, which must not make the threads of this one wait for the lock */
+	bool has_foreign_rest;
 	bool is_catching_up; /* run() leaves nothing for the application's reply (engine_catch_up()) */
 	uint8_t unused_after[64];
 	atomic_bool is_polled; /* doorbells are off; the thread ticks to detect the end of polling */
@@ -138,6 +140,7 @@ struct engine {
 	 */
 	bool checks_mappings;
 	struct memory_checked checked; /* in the current round of the transports; checks_mappings */
+	struct list_head discards;     /* struct discard (discard.h) */
 	struct engine_serve serve;
 	struct direct_wake direct_wake;
 	struct list_head
@@ -223,6 +226,7 @@ static inline void engine_init_lists(struct engine *engine)
 	list_init(&engine->watch_sets);
 	engine->standby.epoll_fd = -1;
 	list_init(&engine->signals);
+	list_init(&engine->discards);
 	direct_wake_init(engine);
 }
 
@@ -261,6 +265,23 @@ static inline void engine_unlock(struct engine *engine)
 	if (__builtin_expect(engine->shards.are_open, 0))
 		shards_unlock(engine);
 	engine_unlock_base(engine);
+}
+
+/*
+ * As engine_unlock(), for a thread that will acquire the lock again at once. If the transports have left work of other users,
+ * threads that wait for a lock go first (biased_lock_let_waiters()). The caller must hold the lock once.
+ */
+static inline void engine_unlock_in_turn(struct engine *engine)
+{
+	bool has_rest = engine->has_foreign_rest;
+	bool had_shards = engine->shards.are_open;
+
+	engine_unlock(engine);
+	if (__builtin_expect(!has_rest, 1))
+		return;
+	biased_lock_let_waiters(&engine->lock);
+	if (had_shards)
+		shards_let_waiters(engine);
 }
 
 /*

@@ -13,6 +13,7 @@
 #include "base/syscalls.h"
 #include "base/util.h"
 #include "core/datagram.h"
+#include "core/discard.h"
 #include "core/engine.h"
 #include "core/engine_serve.h"
 #include "core/engine_watch.h"
@@ -222,8 +223,9 @@ void engine_catch_up(struct engine *engine)
  */
 static void engine_progress_go_to_sleep(struct engine *engine)
 {
+	engine->has_foreign_rest = false;
 	for (int round = 0; sleep_transports(engine, true); round++) {
-		if (round == RUN_ROUNDS) {
+		if (round == RUN_ROUNDS || engine->has_foreign_rest) {
 			engine_wake(engine);
 			return;
 		}
@@ -296,7 +298,8 @@ bool engine_turn(struct engine *engine)
 
 	engine_expire_timers(engine);
 	engine_timer_added(engine);
-	for (int round = 0; round < RUN_ROUNDS && !is_done; round++)
+	engine->has_foreign_rest = false;
+	for (int round = 0; round < RUN_ROUNDS && !is_done && !engine->has_foreign_rest; round++)
 		is_done = !run_transports(engine);
 	/* A link may have received datagrams that its descriptor does not report. */
 	return sleep_transports(engine, true) || !is_done;
@@ -322,7 +325,8 @@ bool engine_turn_before_reply(struct engine *engine, bool others_wait)
 	engine_timer_added(engine);
 	/* Another round without new work would send the acknowledgements. */
 	engine->is_inline = true;
-	for (int round = 0; round < RUN_ROUNDS && is_busy; round++) {
+	engine->has_foreign_rest = false;
+	for (int round = 0; round < RUN_ROUNDS && is_busy && !engine->has_foreign_rest; round++) {
 		run_transports(engine);
 		is_busy = others_wait && sleep_transports(engine, true);
 	}
@@ -479,11 +483,16 @@ static bool is_woken_often(struct engine *engine, unsigned int *quiet_ticks)
  */
 static int thread_sleep(struct engine *engine, struct epoll_event *events, int max, int timeout_ms)
 {
+	struct discard *discard = discard_next(engine);
 	unsigned int quiet_ticks = 0;
 	bool is_quiet;
 	int n;
 
-	engine_unlock(engine);
+	engine_unlock_in_turn(engine);
+	if (discard) {
+		discard_finish(discard);
+		timeout_ms = AGAIN_MS;
+	}
 	do {
 		n = thread_wait(engine, events, max, timeout_ms);
 		if (n || (timeout_ms != TICK_MS && timeout_ms != WAKE_TICK_MS)) {

@@ -184,7 +184,7 @@ static int serve_turn(struct served_wait *wait, const struct epoll_event *events
 		serve_leave(engine);
 		wait->has_left = true;
 	}
-	engine_unlock(engine);
+	engine_unlock_in_turn(engine);
 	return ret;
 }
 

@@ -176,7 +176,7 @@ static int serve_until_events(struct serve *serve, struct epoll_event *events, i
 		}
 		engine_lock(engine);
 		ret = run_after_doorbells(engine, all, n, &state);
-		engine_unlock(engine);
+		engine_unlock_in_turn(engine);
 		if (own || ret)
 			return own ? own : ret;
 	}

@@ -74,6 +74,12 @@ bool shards_try_lock(struct engine *engine)
 	return true;
 }
 
+void shards_let_waiters(struct engine *engine)
+{
+	for (uint32_t i = 1; i < SHARDS; i++)
+		biased_lock_let_waiters(&engine->shards.each[i].lock);
+}
+
 void shards_unlock(struct engine *engine)
 {
 	for (uint32_t i = SHARDS - 1; i; i--)

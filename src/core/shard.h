@@ -86,5 +86,7 @@ void shards_run_idle(struct engine *engine);
 void shards_lock(struct engine *engine);
 bool shards_try_lock(struct engine *engine);
 void shards_unlock(struct engine *engine);
+/* See engine_unlock_in_turn(). */
+void shards_let_waiters(struct engine *engine);
 
 #endif

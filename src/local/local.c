@@ -21,6 +21,8 @@
 
 /* Cells of one peer that are executed before those of the next peer. */
 #define RUN_CELLS 128
+/* Cells of all peers of other users that are executed in one run. The next run begins with the next peer. */
+#define RUN_FOREIGN_CELLS 1024
 
 static const char *const counter_names[] = {
 	[LOCAL_MESSAGES_SENT] = "messages sent",
@@ -458,9 +460,9 @@ static void answer_waiting_writer(struct peer *peer)
 	}
 }
 
-static unsigned int peer_run(struct peer *peer)
+static unsigned int peer_run(struct peer *peer, unsigned int max_cells)
 {
-	unsigned int done = execute_cells(peer, RUN_CELLS), waiting;
+	unsigned int done = execute_cells(peer, max_cells), waiting;
 
 	if (done) {
 		responder_respond_all(peer);
@@ -486,16 +488,51 @@ void local_drain(struct peer *peer)
 	execute_cells(peer, RING_CELLS);
 }
 
-static unsigned int local_run_shard(struct engine *engine, uint32_t shard)
+/*
+ * The number of cells that may be executed for peers of other users, whose work must not keep the threads of this process waiting
+ * for the lock. A thread that catches up needs all of them.
+ */
+static uint32_t foreign_cells(const struct engine *engine, uint32_t shard)
 {
-	struct peer *peer, *tmp;
+	/* Peers of other users are in shard 0. */
+	if (shard > 0 || (engine->is_catching_up && !engine->is_thread_turn))
+		return UINT32_MAX;
+	return RUN_FOREIGN_CELLS;
+}
+
+/* Peers of other users have used up their cells: the next run begins with the peer behind this one. */
+static void leave_rest(struct engine *engine, struct local_shard *shard, struct peer *last)
+{
+	engine->has_foreign_rest = true;
+	list_del(&shard->peers);
+	list_add(&shard->peers, &last->shard_node);
+}
+
+static unsigned int local_run_shard(struct engine *engine, uint32_t number)
+{
+	struct local_shard *shard = &local_of(engine)->shards[number];
+	uint32_t foreign_left = foreign_cells(engine, number);
+	struct peer *peer, *tmp, *last = NULL;
 	unsigned int done = 0;
 
-	list_for_each_entry_safe(peer, tmp, &local_of(engine)->shards[shard].peers, shard_node) {
-		if (ring_has_next(&peer->rx) || peer_has_leftover(peer) ||
-		    peer->has_deferred_doorbell || peer->has_waiting_acks)
-			done += peer_run(peer);
+	list_for_each_entry_safe(peer, tmp, &shard->peers, shard_node) {
+		unsigned int max_cells = peer->may_reach_ours ? RUN_CELLS :
+								min_u32(RUN_CELLS, foreign_left);
+		unsigned int run;
+
+		if (!ring_has_next(&peer->rx) && !peer_has_leftover(peer) &&
+		    !peer->has_deferred_doorbell && !peer->has_waiting_acks)
+			continue;
+		run = peer_run(peer, max_cells);
+		done += run;
+		if (peer->may_reach_ours || !foreign_left)
+			continue;
+		foreign_left -= min_u32(run, foreign_left);
+		if (!foreign_left)
+			last = peer;
 	}
+	if (last)
+		leave_rest(engine, shard, last);
 	return done;
 }
 

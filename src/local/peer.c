@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "core/context.h"
+#include "core/discard.h"
 #include "core/engine_watch.h"
 #include "local/channel_copy.h"
 #include "local/channel_wake.h"
@@ -90,7 +91,7 @@ static void peer_free(struct peer *peer)
 	if (local->by_slot[peer->slot] == peer)
 		local->by_slot[peer->slot] = NULL;
 	if (peer->pair)
-		munmap(peer->pair, sizeof(*peer->pair));
+		discard_mapping(peer->engine, peer->pair, sizeof(*peer->pair));
 	if (peer->segment && peer->segment != local->segment)
 		munmap((void *)(uintptr_t)peer->segment, SEGMENT_BYTES);
 	engine_unwatch(peer->engine, peer->doorbell_watch);

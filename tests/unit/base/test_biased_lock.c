@@ -244,6 +244,33 @@ static void biased_lock_acquire_of_waiter_ends_refusals(void **state)
 	sem_destroy(&started);
 }
 
+static void biased_lock_let_waiters_returns_after_handover_or_time(void **state)
+{
+	uint32_t before = atomic_load(&lock.handovers);
+	pthread_t thread;
+	sem_t started;
+
+	(void)state;
+	/* No thread waits; then one that does not run when it is woken. */
+	biased_lock_let_waiters(&lock);
+	atomic_fetch_add(&lock.waiters, 1);
+	biased_lock_let_waiters(&lock);
+	atomic_fetch_sub(&lock.waiters, 1);
+	assert_int_equal(atomic_load(&lock.handovers), before);
+	sem_init(&started, 0, 0);
+	biased_lock_acquire(&lock);
+	assert_int_equal(pthread_create(&thread, NULL, add_and_signal, &started), 0);
+	while (!atomic_load(&lock.waiters))
+		sched_yield();
+	biased_lock_release(&lock);
+	while (atomic_load(&lock.handovers) == before)
+		biased_lock_let_waiters(&lock);
+	pthread_join(thread, NULL);
+	assert_int_equal(count, 1);
+	assert_int_equal(atomic_load(&lock.givers), 0);
+	sem_destroy(&started);
+}
+
 /* Streaks of different length, so that the bias is given, revoked during a hold, and given to other threads. */
 static void *count_in_streaks(void *arg)
 {
@@ -352,6 +379,7 @@ int main(void)
 		TEST(biased_lock_try_leaves_lock_to_waiter_after_limit),
 		TEST(biased_lock_try_by_holder_is_not_refused),
 		TEST(biased_lock_acquire_of_waiter_ends_refusals),
+		TEST(biased_lock_let_waiters_returns_after_handover_or_time),
 		TEST(biased_lock_threads_count_exactly),
 		TEST(biased_lock_revocations_count_exactly),
 		TEST(biased_lock_init_in_forked_child_is_free),
