@@ -318,6 +318,22 @@ def reports_name_each_other(lab):
     check(shown == [1, 2, 3, 4] and len(incidents) == 2, f"{incidents}")
 
 
+def repeated_calls(lab):
+    """Calls that fail for the same reason are shown once; others, and all calls with --all or --json, one by one."""
+    lab.end_daemons()
+    with daemon_kit.daemon(lab, uid=0), contextlib.closing(wire.Connection(wire.CM)) as connection:
+        for number in range(1, 31):
+            call = b"ibv_create_qp" if number % 10 else b"ibv_reg_mr"
+            reports(connection, kind=wire.ipc("FAILURE_CALL"), id=number, time_ns=number, error=22, call=call,
+                    qpn=4711 if number == 5 else 0)
+        check(connection.is_answered(), "the daemon ended the connection")
+        shown = why(lab, os.getpid(), is_root=True)
+        rest = [why(lab, os.getpid(), *options, is_root=True) for options in (["--all"], ["--last", 0, "--json"])]
+    check([shown.count(name) for name in ("ibv_create_qp() failed", "ibv_reg_mr() failed")] == [1, 1] and
+          "failed for the same reason: 26," in shown and "failed for the same reason: 2," in shown, shown)
+    check(all(text.count("ibv_create_qp()") >= 27 for text in rest), rest)
+
+
 def no_response_while_the_port_is_down(lab):
     """The port that went down is the cause of a WR without a response, unless it came back before."""
     lab.end_daemons()
@@ -399,8 +415,8 @@ def body(lab, cases):
         cases.run("resolution without a route", unresolved, lab, "192.0.2.1", "ENETUNREACH")
         cases.run("resolution without a neighbour", unresolved, lab, "10.77.0.99", "EHOSTUNREACH|ETIMEDOUT")
     for case in (unknown_qpn_on_roce, refused, refused_datagrams, address_of_no_device, flushed_without_a_cause,
-                 port_goes_down, lost_rep, reports_name_each_other, no_response_while_the_port_is_down,
-                 reports_without_pause):
+                 port_goes_down, lost_rep, reports_name_each_other, repeated_calls,
+                 no_response_while_the_port_is_down, reports_without_pause):
         cases.run(case.__name__.replace("_", " "), case, lab)
     if lab.isolated and os.geteuid() == 0:
         lab.add_host()

@@ -22,6 +22,7 @@ struct why_options {
 	bool has_wanted;
 	bool wants_json;
 	bool wants_notes;
+	bool wants_all;
 	size_t last; /* maximum number of incidents; 0: all */
 };
 
@@ -103,6 +104,8 @@ static bool matches(const struct why_failure *failure, const struct why_options 
 /* Whether the incident with this first cause is to be shown. */
 static bool is_shown(const struct why_list *list, size_t root, const struct why_options *options)
 {
+	if (list->failures[root].is_repeated)
+		return false;
 	if ((list->failures[root].is.flags & IPC_FAILURE_NOTE) && !options->wants_notes)
 		return false;
 	for (size_t i = 0; i < list->count; i++) {
@@ -144,6 +147,13 @@ static void print_text(const struct why_list *list, size_t root)
 		fprintf(stdout,
 			"\n  note:  the process had %u more failures just before, which were not stored",
 			cause->is.dropped);
+	if (cause->repeats) {
+		fprintf(stdout,
+			"\n  note:  earlier calls that failed for the same reason: %zu, the first at ",
+			cause->repeats);
+		write_time(stdout, cause->since_ns);
+		fputs("; --all shows them", stdout);
+	}
 	if (advice)
 		fprintf(stdout, "\n  do:    %s", advice);
 	puts("\n");
@@ -263,7 +273,7 @@ static int why_parse(int argc, char **argv, struct why_options *options)
 		if (strcmp(argv[i], "--json") == 0) {
 			options->wants_json = true;
 		} else if (strcmp(argv[i], "--all") == 0) {
-			options->wants_notes = true;
+			options->wants_notes = options->wants_all = true;
 			options->last = 0;
 		} else if (strcmp(argv[i], "--last") == 0 && i + 1 < argc &&
 			   parse_u64(argv[i + 1], &number)) {
@@ -295,6 +305,8 @@ int command_why(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	why_join(&list);
+	if (!options.wants_json && !options.wants_all)
+		why_fold(&list);
 	/* If a process or queue pair has no failure, a note may be the explanation. */
 	if (options.has_wanted && !has_shown(&list, &options))
 		options.wants_notes = true;

@@ -17,6 +17,9 @@ struct why_failure {
 	struct ipc_failure is;
 	size_t cause; /* index of the failure that it follows from; its own: it is a first cause */
 	size_t opposite; /* index of the report of the peer's QP about the same operation; its own: none */
+	bool is_repeated;  /* a later one of its kind stands for it */
+	size_t repeats;	   /* number of earlier ones that this one stands for */
+	uint64_t since_ns; /* CLOCK_REALTIME, of the earliest of these */
 };
 
 struct why_list {
@@ -26,6 +29,10 @@ struct why_list {
 
 /* why_join.c: sets cause and opposite of every failure. */
 void why_join(struct why_list *list);
+
+/* why_join.c: finds failures of the same call of a process for the same reason that nothing follows from. Programs that probe for
+ * the largest value of an attribute cause many of them. After why_join(). */
+void why_fold(struct why_list *list);
 
 /* The index of the first cause of a failure. */
 size_t why_root(const struct why_list *list, size_t index);

@@ -249,3 +249,44 @@ size_t why_root(const struct why_list *list, size_t index)
 	}
 	return index;
 }
+
+static bool has_followers(const struct why_list *list, size_t root)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		if (i != root && list->failures[i].cause == root)
+			return true;
+	}
+	return false;
+}
+
+static bool is_same_call(const struct ipc_failure *a, const struct ipc_failure *b)
+{
+	return a->kind == IPC_FAILURE_CALL && b->kind == IPC_FAILURE_CALL &&
+	       is_same_process(a, b) && a->reason == b->reason && a->error == b->error &&
+	       a->flags == b->flags && strncmp(a->call, b->call, sizeof(a->call)) == 0;
+}
+
+/* The earlier ones of the same call are repeated by this failure. */
+static void fold_into(struct why_list *list, size_t index)
+{
+	struct why_failure *failure = &list->failures[index];
+
+	for (size_t i = index; i-- > 0;) {
+		struct why_failure *earlier = &list->failures[i];
+
+		if (earlier->cause != i || !is_same_call(&earlier->is, &failure->is) ||
+		    has_followers(list, i))
+			continue;
+		earlier->is_repeated = true;
+		failure->repeats++;
+		failure->since_ns = earlier->is.time_ns;
+	}
+}
+
+void why_fold(struct why_list *list)
+{
+	for (size_t i = list->count; i-- > 0;) {
+		if (list->failures[i].cause == i && !list->failures[i].is_repeated)
+			fold_into(list, i);
+	}
+}
