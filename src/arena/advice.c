@@ -112,20 +112,20 @@ static void range_zero(const void *addr, size_t bytes)
 	arena_unlock();
 }
 
-/* Whether peers may have the file of a part. */
-static bool range_is_found(const void *addr, size_t bytes)
+/* Whether peers may have the file of a block in the range. */
+static bool range_is_kept(const void *addr, size_t bytes)
 {
 	uintptr_t at = (uintptr_t)addr;
-	bool is_found = false;
+	bool is_kept = false;
 	struct part part;
 
 	if (arena_is_interrupted())
 		return false;
 	arena_lock();
-	while (part_next(&at, range_end(addr, bytes), &part))
-		is_found |= part.span->is_found;
+	while (!is_kept && part_next(&at, range_end(addr, bytes), &part))
+		is_kept = pages_are_kept(&arena.pages, part.span);
 	arena_unlock();
-	return is_found;
+	return is_kept;
 }
 
 /* Whether the first page is not the arena's memory. */
@@ -148,7 +148,8 @@ static bool part_is_untouched(const struct part *part)
 	uint64_t offset = part->addr - arena.base;
 	size_t data;
 
-	if (!arena_fd_is_valid() || part->span->is_replaced || part->span->is_found)
+	if (!arena_fd_is_valid() || part->span->is_replaced ||
+	    pages_are_kept(&arena.pages, part->span))
 		return false;
 	(void)memfd_data(arena.fd, offset, offset + part->bytes, &data);
 	return !data;
@@ -184,7 +185,7 @@ static int range_make_private(const void *addr, size_t bytes, bool only_untouche
 void advice_will_move(const void *addr, size_t bytes)
 {
 	/* mremap() with an old size of 0 copies a shared mapping. */
-	if (!range_is_found(addr, bytes ? bytes : 1))
+	if (!range_is_kept(addr, bytes ? bytes : 1))
 		(void)range_make_private(addr, bytes ? bytes : 1, false);
 	advice_will_replace(addr, bytes);
 }
@@ -225,7 +226,7 @@ int advice_apply(void *addr, size_t bytes, int advice, int (*real)(void *, size_
 	case MADV_WIPEONFORK:
 	case MADV_GUARD_INSTALL:
 		/* The kernel then rejects MADV_WIPEONFORK, as for each shared mapping. */
-		if (range_is_found(addr, bytes))
+		if (range_is_kept(addr, bytes))
 			break;
 		if (range_make_private(addr, bytes, false)) {
 			errno = ENOMEM;

@@ -378,39 +378,43 @@ void arena_shrink(void *memory, size_t bytes)
 	errno = saved;
 }
 
-/* Whether all pages of the range belong to blocks in the file. marks: notes that the blocks were found. */
-static bool range_is_shared(uint64_t first, size_t bytes, bool marks)
+/* Whether all pages of the range belong to blocks in the file. */
+static bool range_is_shared(uint64_t first, uint64_t last)
 {
-	uint64_t page = first / arena.page_bytes, last = (first + bytes - 1) / arena.page_bytes;
-
-	while (page <= last) {
-		struct span *span = pages_find(&arena.pages, page);
+	while (first <= last) {
+		const struct span *span = pages_find(&arena.pages, first);
 
 		if (!span || span->state != SPAN_USED || span->is_foreign || span->is_private ||
 		    span->is_replaced)
 			return false;
-		span->is_found |= marks;
-		page = span->first + span->count;
+		first = span->first + span->count;
 	}
 	return true;
 }
 
-__attribute__((visibility("default"))) int usrdma_arena_find(const void *address, size_t length,
-							     int *fd, uint64_t *offset)
+__attribute__((visibility("default"))) void *usrdma_arena_keep(const void *address, size_t length,
+							       int *fd, uint64_t *offset)
 {
-	uint64_t first = (uintptr_t)address - arena.base;
-	int ret = -ENOENT;
+	uint64_t at = (uintptr_t)address - arena.base, first, last;
+	struct span *kept = NULL;
 
-	if (!arena_has(address) || !length || length > arena.bytes - first)
-		return -ENOENT;
+	if (!arena_has(address) || !length || length > arena.bytes - at)
+		return NULL;
+	first = at / arena.page_bytes;
+	last = (at + length - 1) / arena.page_bytes;
 	arena_lock();
-	if (!atomic_load(&arena.is_uncertain) && range_is_shared(first, length, false) &&
-	    arena_fd_is_valid()) {
-		(void)range_is_shared(first, length, true);
-		*fd = arena.fd;
-		*offset = first;
-		ret = 0;
-	}
+	if (!atomic_load(&arena.is_uncertain) && range_is_shared(first, last) &&
+	    arena_fd_is_valid())
+		kept = pages_keep(&arena.pages, first, last - first + 1);
+	*fd = arena.fd;
+	*offset = at;
 	arena_unlock();
-	return ret;
+	return kept;
+}
+
+__attribute__((visibility("default"))) void usrdma_arena_unkeep(void *kept)
+{
+	arena_lock();
+	pages_unkeep(&arena.pages, kept);
+	arena_unlock();
 }

@@ -115,7 +115,7 @@ void inherit_detach(const void *address)
 	if (!arena_has(address))
 		return;
 	span = pages_find(&arena.pages, ((uintptr_t)address - arena.base) / arena.page_bytes);
-	if (span && arena_block_is_shared(span) && !span->is_found)
+	if (span && arena_block_is_shared(span) && !pages_are_kept(&arena.pages, span))
 		private_detach(span);
 }
 

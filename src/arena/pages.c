@@ -32,6 +32,7 @@ int pages_init(struct pages *pages, uint64_t limit)
 	for (int state = 0; state < SPAN_STATES; state++)
 		for (int i = 0; i < PAGES_BINS; i++)
 			list_init(&pages->bins[state][i]);
+	list_init(&pages->kept);
 	pages->limit = limit;
 	pages->leaves = pages_memory(pages_table_bytes(limit));
 	return pages->leaves ? 0 : -ENOMEM;
@@ -279,7 +280,6 @@ struct span *pages_free(struct pages *pages, struct span *span, enum span_state 
 	span->state = state;
 	span->is_private = false;
 	span->is_changed = false;
-	span->is_found = false;
 	span->is_replaced = false;
 	span_enter(pages, span);
 	if (span->first)
@@ -317,6 +317,35 @@ struct span *pages_find(const struct pages *pages, uint64_t page)
 			return NULL;
 		page--;
 	}
+}
+
+struct span *pages_keep(struct pages *pages, uint64_t first, uint64_t count)
+{
+	struct span *kept = span_new(pages);
+
+	if (!kept)
+		return NULL;
+	kept->first = first;
+	kept->count = count;
+	list_add(&kept->bin, &pages->kept);
+	return kept;
+}
+
+void pages_unkeep(struct pages *pages, struct span *kept)
+{
+	list_del(&kept->bin);
+	span_delete(pages, kept);
+}
+
+bool pages_are_kept(const struct pages *pages, const struct span *span)
+{
+	const struct span *kept;
+
+	list_for_each_entry(kept, &pages->kept, bin) {
+		if (kept->first <= span_last(span) && span->first <= span_last(kept))
+			return true;
+	}
+	return false;
 }
 
 struct span *pages_largest(struct pages *pages, enum span_state state)

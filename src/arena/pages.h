@@ -33,7 +33,6 @@ struct span {
 	bool is_private;  /* a copy that fork() made; not the file */
 	bool is_changed;  /* the program has changed protection or attributes of a part */
 	bool is_foreign;  /* used by a mapping that is not the arena's */
-	bool is_found;	  /* usrdma_arena_find() has returned its file */
 	bool is_replaced; /* the program has replaced the mapping of a part */
 };
 
@@ -45,8 +44,9 @@ struct pages {
 	uint64_t top;
 	uint64_t count[SPAN_STATES]; /* the number of pages in each state */
 	struct list_head bins[SPAN_STATES][PAGES_BINS];
-	struct span *spare; /* unused structs, linked by bin.next */
-	char *fresh;	    /* memory for further structs */
+	struct span *spare;    /* unused structs, linked by bin.next */
+	struct list_head kept; /* of pages_keep(), linked by bin */
+	char *fresh;	       /* memory for further structs */
 	size_t fresh_bytes;
 };
 
@@ -77,6 +77,15 @@ struct span *pages_find(const struct pages *pages, uint64_t page);
 
 /* Returns the span that begins with this page, or NULL. */
 struct span *pages_at(const struct pages *pages, uint64_t page);
+
+/*
+ * Notes that the file is used for these pages, whichever blocks they belong to, until pages_unkeep(). NULL: no memory. Ranges may
+ * overlap.
+ */
+struct span *pages_keep(struct pages *pages, uint64_t first, uint64_t count);
+void pages_unkeep(struct pages *pages, struct span *kept);
+/* Whether the file is used for a page of the span. Reads all notes. */
+bool pages_are_kept(const struct pages *pages, const struct span *span);
 
 /* Returns the largest free span of this state, or NULL. The size of the result is within a quarter of the largest. */
 struct span *pages_largest(struct pages *pages, enum span_state state);

@@ -26,18 +26,36 @@
 #define ROUNDS 2000
 
 bool has_arena;
-static int (*arena_find)(const void *, size_t, int *, uint64_t *);
+static void *(*arena_keep)(const void *, size_t, int *, uint64_t *);
+static void (*arena_unkeep)(void *);
+
+void *keep(const void *memory, size_t bytes)
+{
+	uint64_t offset;
+	int fd;
+
+	return has_arena ? arena_keep(memory, bytes, &fd, &offset) : NULL;
+}
+
+void unkeep(void *kept)
+{
+	if (kept)
+		arena_unkeep(kept);
+}
 
 bool is_shared(const void *memory, size_t bytes, bool expected)
 {
 	uint64_t offset;
 	struct stat stat_;
+	void *kept;
 	int fd;
 
 	if (!has_arena)
 		return expected;
-	if (arena_find(memory, bytes, &fd, &offset))
+	kept = arena_keep(memory, bytes, &fd, &offset);
+	if (!kept)
 		return false;
+	arena_unkeep(kept);
 	return !fstat(fd, &stat_) && (uint64_t)stat_.st_size >= offset + bytes;
 }
 
@@ -305,13 +323,13 @@ static void closed(void)
 	memset(changed, 3, BLOCK);
 	CHECK(!mprotect(changed, BLOCK, PROT_READ));
 	CHECK(!mprotect(changed, BLOCK, PROT_READ | PROT_WRITE));
-	CHECK(!has_arena || !arena_find(memory, 1, &fd, &offset));
+	CHECK(!has_arena || arena_keep(memory, 1, &fd, &offset));
 	if (has_arena)
 		CHECK(dup2(file, fd) == fd);
 	CHECK(!madvise(changed, PAGE, MADV_DONTNEED) && is_filled(changed, 0, PAGE));
 	free(changed);
 	CHECK(!unlink(path) && pwrite(file, "content", 8, 0) == 8);
-	CHECK(!has_arena || arena_find(memory, 1, &fd, &offset));
+	CHECK(!has_arena || !arena_keep(memory, 1, &fd, &offset));
 	for (int i = 0; i < 20; i++) {
 		char *more = memalign(PAGE, BLOCK * (size_t)(i + 1));
 
@@ -391,6 +409,7 @@ static const struct {
 	{"advice", advice},
 	{"protection", protection},
 	{"registered", registered},
+	{"stale", stale},
 	{"address_space", address_space},
 	{"data_limit", data_limit},
 	{"file_size", file_size},
@@ -412,8 +431,9 @@ static const struct {
 int main(int argc, char **argv)
 {
 	has_arena = argc > 1 && !strcmp(argv[1], "--arena");
-	*(void **)&arena_find = dlsym(RTLD_DEFAULT, "usrdma_arena_find");
-	CHECK(!has_arena || arena_find);
+	*(void **)&arena_keep = dlsym(RTLD_DEFAULT, "usrdma_arena_keep");
+	*(void **)&arena_unkeep = dlsym(RTLD_DEFAULT, "usrdma_arena_unkeep");
+	CHECK(!has_arena || arena_keep);
 	for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(cases[0]); i++) {
 		if (strcmp(cases[i].name, argv[argc - 1]))
 			continue;

@@ -25,6 +25,10 @@
 extern bool has_arena;
 
 /* Whether a peer could map the memory. Without the arena the answer is the expected one. */
+/* As ibv_reg_mr() and ibv_dereg_mr() do with memory of the arena. NULL: not possible, or no arena. */
+void *keep(const void *memory, size_t bytes);
+void unkeep(void *kept);
+
 bool is_shared(const void *memory, size_t bytes, bool expected);
 
 /* Allocates a block that begins with a page. */
@@ -42,6 +46,7 @@ void snapshot(void);
 void advice(void);
 void protection(void);
 void registered(void);
+void stale(void);
 void remap(void);
 void wiped(void);
 void rooted(void);

@@ -81,6 +81,7 @@ void advice(void)
 void registered(void)
 {
 	char *memory = block_new(BLOCK), *next = block_new(BLOCK), *huge = block_new(8 * MEGA);
+	void *kept[] = {keep(memory, BLOCK), keep(huge, 8 * MEGA)};
 
 	if (has_arena && next == memory + BLOCK)
 		CHECK(is_shared(memory, 2 * BLOCK, true));
@@ -92,6 +93,28 @@ void registered(void)
 	CHECK(!is_shared(memory, 2 * BLOCK, false));
 	free(memory);
 	free(huge);
+	unkeep(kept[0]);
+	unkeep(kept[1]);
+}
+
+/* A program may keep a region registered while it frees the block, and use it for the next block at the address. */
+void stale(void)
+{
+	char *memory = block_new(8 * MEGA), *again;
+	void *kept = keep(memory + MEGA, PAGE);
+
+	free(memory);
+	again = block_new(8 * MEGA);
+	if (has_arena) {
+		CHECK(kept && again == memory);
+		CHECK(madvise(again, 8 * MEGA, MADV_WIPEONFORK) && errno == EINVAL);
+		CHECK(!madvise(again, 8 * MEGA, MADV_HUGEPAGE));
+		CHECK(is_shared(again, 8 * MEGA, true));
+	}
+	unkeep(kept);
+	CHECK(!madvise(again, 8 * MEGA, MADV_WIPEONFORK));
+	CHECK(!is_shared(again, 8 * MEGA, false));
+	free(again);
 }
 
 static void write_one(char *memory)

@@ -11,7 +11,7 @@ from tests.programs.lab import check, wait_until
 
 PYTHON = "/usr/bin/python3"
 CASES = ("functions", "resize", "threads", "forks", "writers", "snapshot", "advice", "protection", "registered",
-         "address_space", "data_limit", "file_size", "descriptors", "closed", "mappings", "bound",
+         "stale", "address_space", "data_limit", "file_size", "descriptors", "closed", "mappings", "bound",
          "orphan", "fragments", "stacks", "cloned", "remap", "wiped", "rooted", "handlers")
 ALLOCATORS = ("libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libmimalloc.so.2*")
 

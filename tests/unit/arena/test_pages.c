@@ -217,6 +217,31 @@ static void pages_alloc_and_pages_free_random_calls_keep_blocks_apart(void **sta
 	assert_int_equal(pages_at(&pages, 0)->count, pages.top);
 }
 
+/* The notes belong to pages, not to spans. */
+static void pages_keep_outlives_the_span(void **state)
+{
+	enum span_state before;
+	struct span *first, *second, *kept[2];
+
+	(void)state;
+	first = pages_alloc(&pages, 8, 1, &before);
+	second = pages_alloc(&pages, 8, 1, &before);
+	kept[0] = pages_keep(&pages, first->first + 2, 1);
+	kept[1] = pages_keep(&pages, first->first + 2, 6);
+	assert_true(pages_are_kept(&pages, first));
+	assert_false(pages_are_kept(&pages, second));
+	pages_free(&pages, first, SPAN_DIRTY);
+	first = pages_alloc(&pages, 2, 1, &before);
+	assert_int_equal(first->first + 8, second->first);
+	assert_false(pages_are_kept(&pages, first));
+	pages_free(&pages, first, SPAN_DIRTY);
+	first = pages_alloc(&pages, 3, 1, &before);
+	pages_unkeep(&pages, kept[1]);
+	assert_true(pages_are_kept(&pages, first));
+	pages_unkeep(&pages, kept[0]);
+	assert_false(pages_are_kept(&pages, first));
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -230,6 +255,7 @@ int main(void)
 		CASE(pages_alloc_aligned_keeps_the_rest_free),
 		CASE(pages_split_returns_second_part),
 		CASE(pages_find_page_without_span_returns_null),
+		CASE(pages_keep_outlives_the_span),
 		CASE(pages_alloc_and_pages_free_random_calls_keep_blocks_apart),
 	};
 
