@@ -4303,9 +4303,9 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
  * Types: struct ibv_qp_attr, enum ibv_qp_state, enum ibv_qp_attr_mask.
  * Returns 0 or an errno. On failure the QP is unchanged.
  * Errors: EINVAL: invalid transition, CUR_STATE differs from the state, or a value is out of range
- * (port, GID index, P_Key index, path MTU above that of the port, and others); EOPNOTSUPP: no
- * transport reaches the address, ALT_PATH, or in SQD another path (AV) or MAX_DEST_RD_ATOMIC than
- * the present one; ENOMEM: no memory; EIO: the daemon has ended, or the process whose QP
+ * (port, GID index, P_Key index, path MTU above that of the port, and others), or the source and the
+ * destination GID have different families; EOPNOTSUPP: no transport reaches the address, ALT_PATH,
+ * or in SQD another path (AV) or MAX_DEST_RD_ATOMIC than the present one; ENOMEM: no memory; EIO: the daemon has ended, or the process whose QP
  * ibv_open_qp() joined has ended; ETIMEDOUT: that process does not reply; EBUSY: to RESET or ERR:
  * the peer, a process of this host, has not finished an RDMA operation on the QP after 10 s.
  * Threads: any. INIT to RTR may wait for the daemon, which locates the peer. RESET and ERR wait for

@@ -16,13 +16,30 @@
 #define SL_MAX	      15
 #define HOP_LIMIT_MAX 0xff
 
-int ah_attr_check(struct device *device, const struct ibv_ah_attr *attr)
+static int refuse(struct ah_refusal *refusal, enum ipc_failure_reason reason, uint64_t first,
+		  uint64_t second)
 {
-	struct ipc_gid gid;
+	*refusal = (struct ah_refusal){reason, {first, second}};
+	return -EINVAL;
+}
 
-	if (!attr->is_global || attr->port_num != 1 || attr->sl > SL_MAX)
-		return -EINVAL;
-	return device_gid(device, attr->grh.sgid_index, &gid) ? -EINVAL : 0;
+int ah_attr_check(struct device *device, const struct ibv_ah_attr *attr, struct ipc_gid *source,
+		  struct ah_refusal *refusal)
+{
+	const struct ibv_global_route *grh = &attr->grh;
+
+	if (!attr->is_global)
+		return refuse(refusal, IPC_REASON_NO_GRH, 0, 0);
+	if (attr->port_num != 1)
+		return refuse(refusal, IPC_REASON_PORT, attr->port_num, 1);
+	if (device_gid(device, grh->sgid_index, source))
+		return refuse(refusal, IPC_REASON_SGID_INDEX, grh->sgid_index, 0);
+	if (gid_is_ipv4(source->raw) != gid_is_ipv4(grh->dgid.raw))
+		return refuse(refusal, IPC_REASON_GID_FAMILY, gid_is_ipv4(source->raw),
+			      grh->sgid_index);
+	if (attr->sl > SL_MAX)
+		return refuse(refusal, IPC_REASON_NONE, 0, 0);
+	return 0;
 }
 
 void ah_get(struct ah *ah)
@@ -88,18 +105,11 @@ static struct ah *ah_new(struct pd *pd, const struct ibv_ah_attr *attr, const st
 	return ah;
 }
 
-/* Returns the source GID of a valid address vector in *local: 0 or -EINVAL. */
-static int find_source(struct device *device, const struct ibv_ah_attr *attr, struct ipc_gid *local)
-{
-	if (ah_attr_check(device, attr) || device_gid(device, attr->grh.sgid_index, local))
-		return -EINVAL;
-	return gid_is_ipv4(local->raw) == gid_is_ipv4(attr->grh.dgid.raw) ? 0 : -EINVAL;
-}
-
 struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 {
 	struct pd *pd = to_pd(ibpd);
 	struct engine *engine = pd->context->engine;
+	struct ah_refusal refusal = {IPC_REASON_NONE, {0, 0}};
 	struct ipc_gid local;
 	struct ah *ah;
 	int ret;
@@ -107,7 +117,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	device_refresh(engine, pd->context->device);
 	ret = fault_call("ibv_create_ah");
 	if (!ret)
-		ret = find_source(pd->context->device, attr, &local);
+		ret = ah_attr_check(pd->context->device, attr, &local, &refusal);
 	if (ret)
 		goto err_attr;
 	ah = ah_new(pd, attr, &local);
@@ -121,7 +131,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 		return &ah->pub;
 	free(ah);
 err_attr:
-	call_failed(pd->context, "ibv_create_ah", ret);
+	call_failed_because(pd->context, "ibv_create_ah", ret, refusal.reason, refusal.numbers[0],
+			    refusal.numbers[1]);
 	errno = -ret;
 	return NULL;
 }

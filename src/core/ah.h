@@ -3,6 +3,8 @@
 #define USRDMA_CORE_AH_H
 
 #include "core/objects.h"
+#include "ipc/msg.h"
+#include "ipc/msg_failure.h"
 
 /*
  * An address handle: the destination of a datagram. Immutable. The application holds a reference until
@@ -23,12 +25,18 @@ struct ah {
 	unsigned int users;
 };
 
+/* Why an address vector is refused; the numbers are described in ipc/msg_failure.h. */
+struct ah_refusal {
+	enum ipc_failure_reason reason; /* IPC_REASON_NONE: it has none */
+	uint64_t numbers[2];
+};
+
 /*
- * Whether an address vector can be used on the device: 0, or -EINVAL. It must have a GRH and a valid source GID index
- * (IBA A17 (RoCEv2)).
+ * Whether an address vector can be used on the device: 0 and its source GID, or -EINVAL and the refusal. It must have a GRH and a
+ * valid source GID index (IBA A17 (RoCEv2)), and the GIDs must have one family, as with Linux.
  */
-int ah_attr_check(struct device *device, const struct ibv_ah_attr *attr)
-	__attribute__((warn_unused_result));
+int ah_attr_check(struct device *device, const struct ibv_ah_attr *attr, struct ipc_gid *source,
+		  struct ah_refusal *refusal) __attribute__((warn_unused_result));
 
 /* Take and release a reference; the last release frees the handle. engine.lock held. */
 void ah_get(struct ah *ah);

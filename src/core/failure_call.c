@@ -55,6 +55,7 @@ static bool explain_path(struct ipc_failure *failure, const struct qp *qp,
 {
 	struct device *device = qp->context->device;
 	const struct ibv_global_route *grh = &attr->ah_attr.grh;
+	struct ah_refusal refusal;
 	struct ipc_gid gid;
 
 	if ((mask & IBV_QP_PATH_MTU) && attr->path_mtu < IBV_MTU_256) {
@@ -72,16 +73,9 @@ static bool explain_path(struct ipc_failure *failure, const struct qp *qp,
 	}
 	if (!(mask & IBV_QP_AV))
 		return false;
-	if (!attr->ah_attr.is_global)
-		because(failure, IPC_REASON_NO_GRH, 0, 0);
-	else if (attr->ah_attr.port_num != 1)
-		because(failure, IPC_REASON_PORT, attr->ah_attr.port_num, 1);
-	else if (device_gid(device, grh->sgid_index, &gid))
-		because(failure, IPC_REASON_SGID_INDEX, grh->sgid_index, 0);
-	else if (gid_is_ipv4(gid.raw) != gid_is_ipv4(grh->dgid.raw))
-		because(failure, IPC_REASON_GID_FAMILY, gid_is_ipv4(gid.raw), grh->sgid_index);
-	else
+	if (!ah_attr_check(device, &attr->ah_attr, &gid, &refusal) || !refusal.reason)
 		return false;
+	because(failure, refusal.reason, refusal.numbers[0], refusal.numbers[1]);
 	memcpy(failure->peer_gid, &grh->dgid, sizeof(failure->peer_gid));
 	return true;
 }

@@ -24,6 +24,8 @@
 static int path_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct device *device = qp->context->device;
+	struct ah_refusal refusal;
+	struct ipc_gid source;
 
 	if ((mask & IBV_QP_PORT) && attr->port_num != 1)
 		return -EINVAL;
@@ -35,7 +37,7 @@ static int path_check(const struct qp *qp, const struct ibv_qp_attr *attr, int m
 	if ((mask & IBV_QP_DEST_QPN) && attr->dest_qp_num > MASK_24)
 		return -EINVAL;
 	if (mask & IBV_QP_AV)
-		return ah_attr_check(device, &attr->ah_attr);
+		return ah_attr_check(device, &attr->ah_attr, &source, &refusal);
 	return 0;
 }
 

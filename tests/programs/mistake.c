@@ -59,6 +59,7 @@ static void post_in_init(struct side *side, const struct hello *peer);
 static void skip_rtr(struct side *side, const struct hello *peer);
 static void forget_attribute(struct side *side, const struct hello *peer);
 static void mix_families(struct side *side, const struct hello *peer);
+static void mix_families_of_datagrams(struct side *side, const struct hello *peer);
 static void exceed_timeout(struct side *side, const struct hello *peer);
 static void register_invalid(struct side *side, const struct hello *peer);
 static void fill_queue(struct side *side, const struct hello *peer);
@@ -68,6 +69,7 @@ static const struct mistake mistakes[] = {
 	{.name = "skip_rtr", .call = skip_rtr},
 	{.name = "forget_attribute", .call = forget_attribute},
 	{.name = "mix_families", .call = mix_families},
+	{.name = "mix_families_of_datagrams", .call = mix_families_of_datagrams},
 	{.name = "exceed_timeout", .call = exceed_timeout},
 	{.name = "register_invalid", .call = register_invalid},
 	{.name = "fill_queue", .call = fill_queue},
@@ -333,14 +335,19 @@ static void exceed_timeout(struct side *side, const struct hello *peer)
 	to_rtr(side, peer, RTR_MASK | IBV_QP_TIMEOUT, 0);
 }
 
-/* GID 1 of lo is IPv4, and that of the peer IPv6. No device owns 2000::, so the call fails. */
+/* GID 1 of lo is IPv4, and that of the peer IPv6. */
 static void mix_families(struct side *side, const struct hello *peer)
 {
-	struct hello other = *peer;
+	to_rtr(side, peer, RTR_MASK, 1);
+}
 
-	memset(&other.gid, 0, sizeof(other.gid));
-	other.gid.raw[0] = 0x20;
-	to_rtr(side, &other, RTR_MASK, 1);
+static void mix_families_of_datagrams(struct side *side, const struct hello *peer)
+{
+	struct ibv_ah_attr attr = {
+		.is_global = 1, .port_num = 1, .grh = {.dgid = peer->gid, .sgid_index = 1}};
+
+	if (ibv_create_ah(side->pd, &attr))
+		fail("ibv_create_ah");
 }
 
 static void skip_rtr(struct side *side, const struct hello *peer)

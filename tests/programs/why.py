@@ -40,6 +40,8 @@ MISTAKES = {
                      "from RTS on", []),
     "skip_rtr": (r"ibv_modify_qp\(\) .* EINVAL: no transition leads from INIT to RTS", []),
     "forget_attribute": ("the transition to RTR also needs IBV_QP_RQ_PSN | IBV_QP_DEST_QPN", []),
+    "mix_families_of_datagrams": (r"ibv_create_ah\(\) .* EINVAL: the source GID of sgid_index 1 is IPv4, the "
+                                  "destination GID is IPv6", []),
     "mix_families": ("the source GID of sgid_index 1 is IPv4, the destination GID is IPv6", []),
     "exceed_timeout": ("the transition to RTR does not permit IBV_QP_TIMEOUT", []),
     "register_invalid": (r"ibv_reg_mr\(\) failed with EINVAL: .* need IBV_ACCESS_LOCAL_WRITE, and the flags are "
@@ -52,6 +54,7 @@ MISTAKES = {
     "window_bound_again": ("the memory window is not bound with this rkey; it was invalidated or bound again$", []),
     "cq_overrun": ("its completion queue of 2 entries was full", ["IBV_EVENT_QP_FATAL", "IBV_EVENT_CQ_ERR"]),
 }
+NOT_OF_A_QP = ("register_invalid", "mix_families_of_datagrams")
 
 # Case of misuse.c: the first cause.
 WAITING_MISUSES = {
@@ -129,7 +132,7 @@ def explained(lab, case):
     check(re.search(cause.replace("{0}", str(peer_pid)), first), f"{cause}\n{text}")
     check(all(other in text for other in others), f"{others}\n{text}")
     check(f"mistake (pid {pid})" in text or f"mistake (pid {peer_pid})" in text, text)
-    check(why(lab, "--last", 1).startswith(text) and (why(lab, qpn) == text or case == "register_invalid"), text)
+    check(why(lab, "--last", 1).startswith(text) and (why(lab, qpn) == text or case in NOT_OF_A_QP), text)
     report = json.loads(why(lab, pid, "--json").splitlines()[0])
     check(report["cause"] == first and report["first"]["pid"] in (pid, peer_pid), f"{report}")
 
