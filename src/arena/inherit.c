@@ -56,6 +56,7 @@ static void free_pages_forget(void)
 static void blocks_own(void)
 {
 	arena.private_pages = 0;
+	pages_forget_kept(&arena.pages);
 	for (struct span *span = arena_span_after(NULL); span; span = arena_span_after(span)) {
 		if (span->state != SPAN_USED || span->is_foreign)
 			continue;

@@ -337,6 +337,12 @@ void pages_unkeep(struct pages *pages, struct span *kept)
 	span_delete(pages, kept);
 }
 
+void pages_forget_kept(struct pages *pages)
+{
+	while (!list_is_empty(&pages->kept))
+		list_del(pages->kept.next);
+}
+
 bool pages_are_kept(const struct pages *pages, const struct span *span)
 {
 	const struct span *kept;

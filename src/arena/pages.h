@@ -84,6 +84,8 @@ struct span *pages_at(const struct pages *pages, uint64_t page);
  */
 struct span *pages_keep(struct pages *pages, uint64_t first, uint64_t count);
 void pages_unkeep(struct pages *pages, struct span *kept);
+/* Ends the notes of the parent, in the child of a fork(). pages_unkeep() of each of them is still valid. */
+void pages_forget_kept(struct pages *pages);
 /* Whether the file is used for a page of the span. Reads all notes. */
 bool pages_are_kept(const struct pages *pages, const struct span *span);
 

@@ -102,6 +102,7 @@ void stale(void)
 {
 	char *memory = block_new(8 * MEGA), *again;
 	void *kept = keep(memory + MEGA, PAGE);
+	pid_t child;
 
 	free(memory);
 	again = block_new(8 * MEGA);
@@ -111,6 +112,14 @@ void stale(void)
 		CHECK(!madvise(again, 8 * MEGA, MADV_HUGEPAGE));
 		CHECK(is_shared(again, 8 * MEGA, true));
 	}
+	/* The child's memory is not that of the region. */
+	child = fork();
+	if (!child) {
+		free(again);
+		again = block_new(8 * MEGA);
+		_exit(madvise(again, 8 * MEGA, MADV_WIPEONFORK) != 0);
+	}
+	CHECK(child_status(child) == 0);
 	unkeep(kept);
 	CHECK(!madvise(again, 8 * MEGA, MADV_WIPEONFORK));
 	CHECK(!is_shared(again, 8 * MEGA, false));

@@ -240,6 +240,15 @@ static void pages_keep_outlives_the_span(void **state)
 	assert_true(pages_are_kept(&pages, first));
 	pages_unkeep(&pages, kept[0]);
 	assert_false(pages_are_kept(&pages, first));
+	kept[0] = pages_keep(&pages, first->first, 1);
+	kept[1] = pages_keep(&pages, first->first, 1);
+	pages_forget_kept(&pages);
+	assert_false(pages_are_kept(&pages, first));
+	pages_unkeep(&pages, kept[0]);
+	kept[0] = pages_keep(&pages, first->first, 1);
+	pages_unkeep(&pages, kept[1]);
+	assert_true(pages_are_kept(&pages, first));
+	pages_unkeep(&pages, kept[0]);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
