@@ -9,10 +9,12 @@
  * results. Requests take effect in posting order, so the model applies each one to a shadow of the target memory when
  * it is chosen. The real queue pairs must produce the same result whatever faults the network has.
  */
-#define FLOW_OPS_MAX  24
-#define FLOW_BIND_WR  UINT64_MAX /* wr_id of the bind WR that is posted before the first op */
+#define FLOW_OPS_MAX 24
+#define FLOW_BIND_WR UINT64_MAX /* wr_id of the bind WR that is posted before the first op */
+#ifndef FLOW_OP_BYTES		/* maximum length of an operation; sim-roce_long has a larger one */
 #define FLOW_OP_BYTES (16u * 1024)
-#define FLOW_RC_BYTES (32u * 1024)
+#endif
+#define FLOW_RC_BYTES (2 * FLOW_OP_BYTES)
 #define FLOW_UC_BYTES (FLOW_OPS_MAX * FLOW_OP_BYTES)
 /* Part of a node's memory for each flow that starts or ends there: send buffers, receive buffers, or target memory. */
 #define FLOW_SIDE_BYTES (FLOW_OPS_MAX * FLOW_OP_BYTES)
