@@ -91,6 +91,7 @@ static void local_close(struct engine *engine)
 	local_fault_drop_datagrams(local);
 	peer_close_all(local);
 	segment_close(local);
+	free(local->arena_kept);
 	free(local);
 	engine->transport_state[LOCAL_TRANSPORT] = NULL;
 }

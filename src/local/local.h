@@ -214,8 +214,8 @@ struct local {
 	uint32_t unused_mr; /* the same of the MR entries */
 	uint32_t share_users
 		[SEGMENT_SHARES]; /* MRs of each memory object; an arena counts as one more */
-	/* By MR entry: the handle of its memory (base/arena.h); NULL: none. */
-	void *arena_kept[SEGMENT_MRS];
+	/* [SEGMENT_MRS], by MR entry: the handle of its memory (base/arena.h), or NULL; NULL: no region had one yet */
+	void **arena_kept;
 	uint64_t *counters; /* by enum local_counter; in the segment, or in `unshown` */
 	uint64_t unshown[LOCAL_COUNTER_COUNT];
 	uint64_t probe; /* peers read it to verify that our pid and address space match the segment */

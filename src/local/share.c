@@ -235,9 +235,33 @@ static bool may_be_shared(const struct mr *mr)
 	       !(mr->access & IBV_ACCESS_ON_DEMAND);
 }
 
-static void **arena_kept_of(struct local *local, const struct segment_mr *entry)
+/* Keeps the memory of the MR in the file of the arena until arena_unkeep(). 0 or -errno. */
+static int arena_keep(struct local *local, const struct mr *mr, const struct segment_mr *entry,
+		      int *fd, uint64_t *offset)
 {
-	return &local->arena_kept[entry - local->segment->mrs];
+	void *kept;
+
+	if (!usrdma_arena_keep)
+		return -ENOENT;
+	if (!local->arena_kept)
+		local->arena_kept = calloc(SEGMENT_MRS, sizeof(*local->arena_kept));
+	if (!local->arena_kept)
+		return -ENOMEM;
+	kept = usrdma_arena_keep(mr->addr, mr->length, fd, offset);
+	if (!kept)
+		return -ENOENT;
+	local->arena_kept[entry - local->segment->mrs] = kept;
+	return 0;
+}
+
+static void arena_unkeep(struct local *local, const struct segment_mr *entry)
+{
+	void **kept = local->arena_kept ? &local->arena_kept[entry - local->segment->mrs] : NULL;
+
+	if (!kept || !*kept)
+		return;
+	usrdma_arena_unkeep(*kept);
+	*kept = NULL;
 }
 
 void share_publish(struct engine *engine, const struct mr *mr, struct segment_mr *entry)
@@ -246,20 +270,14 @@ void share_publish(struct engine *engine, const struct mr *mr, struct segment_mr
 	struct share_object object;
 	uint64_t offset;
 	uint32_t place;
-	void *kept;
 	int fd;
 
 	entry->share_generation = 0;
 	entry->share_offset = 0;
 	atomic_store_explicit(&entry->share, may_be_shared(mr) ? 0 : SEGMENT_SHARE_NONE,
 			      memory_order_relaxed);
-	if (!may_be_shared(mr) || !usrdma_arena_keep)
-		return;
-	kept = usrdma_arena_keep(mr->addr, mr->length, &fd, &offset);
-	if (!kept)
-		return;
-	*arena_kept_of(local, entry) = kept;
-	if (describe_fd(fd, &object))
+	if (!may_be_shared(mr) || arena_keep(local, mr, entry, &fd, &offset) ||
+	    describe_fd(fd, &object))
 		return;
 	set_share(local, entry, &object, offset);
 	/* An arena exists as long as the process. */
@@ -325,11 +343,8 @@ void share_release(struct engine *engine, struct segment_mr *entry)
 {
 	struct local *local = local_of(engine);
 	uint32_t place = atomic_load_explicit(&entry->share, memory_order_relaxed);
-	void **kept = arena_kept_of(local, entry);
 
-	if (*kept)
-		usrdma_arena_unkeep(*kept);
-	*kept = NULL;
+	arena_unkeep(local, entry);
 	if (!place || place > SEGMENT_SHARES)
 		return;
 	atomic_store_explicit(&entry->share, 0, memory_order_relaxed);
