@@ -310,7 +310,11 @@ bool revoke_is_over(const struct peer *peer);
 
 /* local.c */
 void local_join(struct local_qp *lqp, struct peer *peer); /* the QP has found its peer */
-void local_drain(struct peer *peer);			  /* executes the cells that have arrived */
+
+/* run.c */
+void local_drain(struct peer *peer); /* executes the cells that have arrived */
+unsigned int local_run(struct engine *engine);
+unsigned int local_run_shard(struct engine *engine, uint32_t number);
 
 /* sleep.c */
 /* Whether something could not be sent to the peer yet. */

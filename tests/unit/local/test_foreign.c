@@ -21,7 +21,7 @@
 
 #define PEERS	   20u
 #define FIRST_SLOT 100u
-/* RUN_CELLS and RUN_FOREIGN_CELLS of local.c */
+/* RUN_CELLS and RUN_FOREIGN_CELLS of run.c */
 #define PEER_CELLS 128u
 #define RUN_PEERS  8u
 
