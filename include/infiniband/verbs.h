@@ -4305,9 +4305,10 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
  * Errors: EINVAL: invalid transition, CUR_STATE differs from the state, or a value is out of range
  * (port, GID index, P_Key index, path MTU above that of the port, and others), or the source and the
  * destination GID have different families; EOPNOTSUPP: no transport reaches the address, ALT_PATH,
- * or in SQD another path (AV) or MAX_DEST_RD_ATOMIC than the present one; ENOMEM: no memory; EIO: the daemon has ended, or the process whose QP
- * ibv_open_qp() joined has ended; ETIMEDOUT: that process does not reply; EBUSY: to RESET or ERR:
- * the peer, a process of this host, has not finished an RDMA operation on the QP after 10 s.
+ * or in SQD another path (AV) or MAX_DEST_RD_ATOMIC than the present one; ENOMEM: no memory; EIO:
+ * the daemon has ended, or the process whose QP ibv_open_qp() joined has ended; ETIMEDOUT: that
+ * process does not reply; EBUSY: to RESET or ERR: the peer, a process of this host, has not
+ * finished an RDMA operation on the QP after 10 s.
  * Threads: any. INIT to RTR may wait for the daemon, which locates the peer. RESET and ERR wait for
  * one-sided operations of the peer that are in progress. After the call returned 0, no peer reads
  * or writes memory through the QP.

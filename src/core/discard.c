@@ -14,7 +14,9 @@ struct discard {
 
 void discard_mapping(struct engine *engine, void *addr, size_t bytes)
 {
-	struct discard *discard = engine->has_thread ? malloc(sizeof(*discard)) : NULL;
+	/* The child of a fork() has no engine thread. */
+	bool has_thread = engine->has_thread && !engine->is_orphan;
+	struct discard *discard = has_thread ? malloc(sizeof(*discard)) : NULL;
 
 	if (!discard) {
 		munmap(addr, bytes);

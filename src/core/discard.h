@@ -2,7 +2,6 @@
 #ifndef USRDMA_CORE_DISCARD_H
 #define USRDMA_CORE_DISCARD_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct engine;
@@ -12,7 +11,7 @@ struct engine;
  * its pages, which takes milliseconds.
  */
 
-/* Removes the mapping later; at once if the engine has no thread or there is no memory. engine.lock held. */
+/* Removes the mapping later; at once if the process has no engine thread or there is no memory. engine.lock held. */
 void discard_mapping(struct engine *engine, void *addr, size_t bytes);
 
 /* One mapping to remove, which the caller owns. NULL: none. engine.lock held. */

@@ -235,9 +235,9 @@ static bool may_be_shared(const struct mr *mr)
 	       !(mr->access & IBV_ACCESS_ON_DEMAND);
 }
 
-/* Keeps the memory of the MR in the file of the arena until arena_unkeep(). 0 or -errno. */
-static int arena_keep(struct local *local, const struct mr *mr, const struct segment_mr *entry,
-		      int *fd, uint64_t *offset)
+/* Keeps the memory of the MR in the file of the arena until unkeep_memory(). 0 or -errno. */
+static int keep_memory(struct local *local, const struct mr *mr, const struct segment_mr *entry,
+		       int *fd, uint64_t *offset)
 {
 	void *kept;
 
@@ -254,7 +254,7 @@ static int arena_keep(struct local *local, const struct mr *mr, const struct seg
 	return 0;
 }
 
-static void arena_unkeep(struct local *local, const struct segment_mr *entry)
+static void unkeep_memory(struct local *local, const struct segment_mr *entry)
 {
 	void **kept = local->arena_kept ? &local->arena_kept[entry - local->segment->mrs] : NULL;
 
@@ -276,7 +276,7 @@ void share_publish(struct engine *engine, const struct mr *mr, struct segment_mr
 	entry->share_offset = 0;
 	atomic_store_explicit(&entry->share, may_be_shared(mr) ? 0 : SEGMENT_SHARE_NONE,
 			      memory_order_relaxed);
-	if (!may_be_shared(mr) || arena_keep(local, mr, entry, &fd, &offset) ||
+	if (!may_be_shared(mr) || keep_memory(local, mr, entry, &fd, &offset) ||
 	    describe_fd(fd, &object))
 		return;
 	set_share(local, entry, &object, offset);
@@ -344,7 +344,7 @@ void share_release(struct engine *engine, struct segment_mr *entry)
 	struct local *local = local_of(engine);
 	uint32_t place = atomic_load_explicit(&entry->share, memory_order_relaxed);
 
-	arena_unkeep(local, entry);
+	unkeep_memory(local, entry);
 	if (!place || place > SEGMENT_SHARES)
 		return;
 	atomic_store_explicit(&entry->share, 0, memory_order_relaxed);

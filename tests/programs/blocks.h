@@ -24,11 +24,11 @@
 
 extern bool has_arena;
 
-/* Whether a peer could map the memory. Without the arena the answer is the expected one. */
 /* As ibv_reg_mr() and ibv_dereg_mr() do with memory of the arena. NULL: not possible, or no arena. */
 void *keep(const void *memory, size_t bytes);
 void unkeep(void *kept);
 
+/* Whether a peer could map the memory. Without the arena the answer is the expected one. */
 bool is_shared(const void *memory, size_t bytes, bool expected);
 
 /* Allocates a block that begins with a page. */

@@ -331,9 +331,11 @@ def repeated_calls(lab):
                     qpn=4711 if number == 5 else 0)
         check(connection.is_answered(), "the daemon ended the connection")
         shown = why(lab, os.getpid(), is_root=True)
+        of_qp = why(lab, 4711, is_root=True)
         rest = [why(lab, os.getpid(), *options, is_root=True) for options in (["--all"], ["--last", 0, "--json"])]
     check([shown.count(name) for name in ("ibv_create_qp() failed", "ibv_reg_mr() failed")] == [1, 1] and
-          "failed for the same reason: 26," in shown and "failed for the same reason: 2," in shown, shown)
+          "failed for the same reason: 25," in shown and "failed for the same reason: 2," in shown, shown)
+    check(of_qp.startswith("ibv_create_qp() for QP 0x001267 failed") and "note:" not in of_qp, of_qp)
     check(all(text.count("ibv_create_qp()") >= 27 for text in rest), rest)
 
 

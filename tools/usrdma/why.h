@@ -30,8 +30,9 @@ struct why_list {
 /* why_join.c: sets cause and opposite of every failure. */
 void why_join(struct why_list *list);
 
-/* why_join.c: finds failures of the same call of a process for the same reason that nothing follows from. Programs that probe for
- * the largest value of an attribute cause many of them. After why_join(). */
+/* why_join.c: of the failures of one call of a process or queue pair for one reason, makes the last stand for the others, except for
+ * those that another failure follows from. Programs that look for the largest value of an attribute cause many of them. After
+ * why_join(). */
 void why_fold(struct why_list *list);
 
 /* The index of the first cause of a failure. */

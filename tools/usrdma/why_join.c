@@ -262,11 +262,12 @@ static bool has_followers(const struct why_list *list, size_t root)
 static bool is_same_call(const struct ipc_failure *a, const struct ipc_failure *b)
 {
 	return a->kind == IPC_FAILURE_CALL && b->kind == IPC_FAILURE_CALL &&
-	       is_same_process(a, b) && a->reason == b->reason && a->error == b->error &&
-	       a->flags == b->flags && strncmp(a->call, b->call, sizeof(a->call)) == 0;
+	       is_same_process(a, b) && a->qpn == b->qpn && a->reason == b->reason &&
+	       a->error == b->error && a->flags == b->flags &&
+	       strncmp(a->call, b->call, sizeof(a->call)) == 0;
 }
 
-/* The earlier ones of the same call are repeated by this failure. */
+/* Makes this failure stand for the earlier ones of the same call. */
 static void fold_into(struct why_list *list, size_t index)
 {
 	struct why_failure *failure = &list->failures[index];

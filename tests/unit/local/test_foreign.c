@@ -159,6 +159,20 @@ static void peer_gone_leaves_its_memory_to_the_thread(void **state)
 	assert_false(is_mapped(ours));
 }
 
+/* The child of a fork() has no engine thread that would remove it. */
+static void discard_mapping_in_forked_child_removes_it_at_once(void **state)
+{
+	void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_true(is_mapped(page));
+	engine->has_thread = engine->is_orphan = true;
+	discard_mapping(engine, page, 4096);
+	engine->has_thread = engine->is_orphan = false;
+	assert_false(is_mapped(page));
+	assert_null(discard_next(engine));
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -168,6 +182,7 @@ int main(void)
 		CASE(engine_turn_ends_with_rest_of_other_users),
 		CASE(engine_catch_up_executes_all_cells),
 		CASE(peer_gone_leaves_its_memory_to_the_thread),
+		CASE(discard_mapping_in_forked_child_removes_it_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
