@@ -3,8 +3,8 @@
 
     loading.py [--programs] DIRECTORY       DIRECTORY: has libibverbs.so.1, librdmacm.so.1 and the provider libraries
 
-With --programs the system's own provider libraries and drivers are left out: they load with the private symbols of
-rdma-core v44, but not with those of every release.
+The system's own provider libraries and drivers load with the private symbols of rdma-core v44, but not with those of
+every release. They are left out if the system has another release, and with --programs.
 
 The dynamic linker resolves everything at once, functions too. A plug-in may leave symbols open that its host has; what
 is open with Debian's own libraries may be open with ours.
@@ -33,6 +33,8 @@ PLACES = [
     "/usr/lib/*/openmpi/lib/libmca_common_verbs.so", "/usr/lib/*/openmpi/lib/openmpi3/mca_btl_openib.so",
 ]
 
+# Of this release, whose private symbols are provided.
+PROVIDERS_RELEASE = 44
 PROVIDERS = [
     "/usr/lib/*/libmlx5.so.1", "/usr/lib/*/libefa.so.1", "/usr/lib/*/libmlx4.so.1", "/usr/lib/*/libmana.so.1",
     "/usr/lib/*/libibverbs/lib*-rdmav34.so",
@@ -77,9 +79,22 @@ def start(command, directory):
         yield f"ends with {done.returncode}: {done.stdout.strip()[-300:]}"
 
 
+def system_release():
+    """The release of the system's rdma-core, by the file name of its library: libibverbs.so.1.14.44.0."""
+    for path in glob.glob("/usr/lib/*/libibverbs.so.1"):
+        found = re.fullmatch(r"libibverbs\.so\.1\.\d+\.(\d+)\.\d+", os.path.basename(os.path.realpath(path)))
+        if found:
+            return int(found[1])
+    return None
+
+
 def main():
     tap = Tap()
-    places = PLACES if sys.argv[1] == "--programs" else PLACES + PROVIDERS
+    release = system_release()
+    has_providers = sys.argv[1] != "--programs" and release == PROVIDERS_RELEASE
+    places = PLACES + PROVIDERS if has_providers else PLACES
+    if sys.argv[1] != "--programs" and not has_providers:
+        tap.skip(f"provider libraries of rdma-core v{PROVIDERS_RELEASE}", f"this system has rdma-core v{release}")
     directory = os.path.abspath(sys.argv[-1])
     tap.rule("the libraries are there", [name for name in OURS if not os.path.exists(os.path.join(directory, name))])
     tested = 0

@@ -155,7 +155,8 @@ def main():
     tap.rule("links lead to pages", lost_links(manual))
     files = real_files(manual)
     for tool, command, wanted in (("mandoc", ["mandoc", "-Tlint", "-W", "warning"], LINE),
-                                  ("groff", ["groff", "-mandoc", "-ww", "-z", "-Tutf8"], re.compile("."))):
+                                  # Without adjustment: groff 1.23 warns of lines that have no space to widen.
+                                  ("groff", ["groff", "-dAD=l", "-mandoc", "-ww", "-z", "-Tutf8"], re.compile("."))):
         if shutil.which(tool):
             tap.rule(f"{tool} has no warning", complaints(command, files, wanted))
         else:

@@ -117,11 +117,19 @@ static void repoll_create_in_forked_child_fails_with_enodev(void **state)
 	streams_work(2);
 }
 
+/*
+ * EINTR: fork() blocks all signals of its thread since glibc 2.41. If a child ends in this time, the kernel interrupts another thread
+ * for the SIGCHLD, although it is ignored.
+ */
 static void *wait_for_bytes(void *arg)
 {
 	struct epoll_event event;
+	int count;
 
-	return (void *)(intptr_t)repoll_wait(*(int *)arg, &event, 1, -1);
+	do {
+		count = repoll_wait(*(int *)arg, &event, 1, -1);
+	} while (count < 0 && errno == EINTR);
+	return (void *)(intptr_t)count;
 }
 
 /* The sum of the values of this process's eventfds. */
