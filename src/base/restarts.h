@@ -11,4 +11,10 @@
  */
 bool wait_restarts(void);
 
+/*
+ * Whether this process has a handler of a signal that interrupts a wait. Without one, the kernel restarts poll(2) and select(2), but not
+ * epoll_wait(2): after SIGCONT, and when a child ends during a fork() of glibc 2.41, which blocks all signals in its thread only.
+ */
+bool wait_has_handler(void);
+
 #endif

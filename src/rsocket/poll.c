@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/restarts.h"
 #include "base/select.h"
 #include "base/spin.h"
 #include "base/syscalls.h"
@@ -276,6 +277,8 @@ static int sleep_until_events(struct polling *polling, uint64_t deadline_ns)
 		if (poll_go_to_sleep(polling))
 			timeout_ms = 0;
 		ret = kernel_poll(polling, timeout_ms);
+		if (ret == -EINTR && !wait_has_handler())
+			ret = 0;
 		if (ret < 0)
 			return ret;
 		wake_up(polling, !ret);

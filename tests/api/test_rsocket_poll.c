@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* rpoll() and rselect(): rsockets together with other descriptors, and several concurrent threads. */
@@ -186,6 +187,31 @@ static void *poll_forever(void *arg)
 	return rpoll(&pollfd, 1, -1) < 0 ? (void *)(intptr_t)errno : NULL;
 }
 
+/* As with poll(2): no handler is called. */
+static void rpoll_in_stopped_process_goes_on_waiting(void **state)
+{
+	pid_t parent = getpid(), child;
+	pthread_t thread;
+	void *ret;
+	int status;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, poll_to_the_end, &streams.passive), 0);
+	child = fork();
+	for (int round = 0; !child && round < 10; round++) {
+		poll(NULL, 0, 5);
+		kill(parent, SIGSTOP);
+		poll(NULL, 0, 1);
+		kill(parent, SIGCONT);
+	}
+	if (!child)
+		_exit(0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	rs_send_pattern(streams.active, 1, 0);
+	assert_int_equal(pthread_join(thread, &ret), 0);
+	assert_int_equal((intptr_t)ret, POLLIN);
+}
+
 /* As with poll(2), regardless of SA_RESTART. */
 static void rpoll_signal_fails_with_eintr(void **state)
 {
@@ -314,6 +340,7 @@ int main(void)
 		CASE(rpoll_any_descriptor_wakes),
 		CASE(rpoll_several_threads_are_woken),
 		CASE(rclose_wakes_rpoll),
+		CASE(rpoll_in_stopped_process_goes_on_waiting),
 		CASE(rpoll_signal_fails_with_eintr),
 		CASE(rselect_mixed_descriptors_are_reported),
 		CASE(rselect_invalid_set_fails),

@@ -153,8 +153,10 @@ static void wait_restarts_follows_sa_restart(void **state)
 	(void)state;
 	if (!handlers_are_ours)
 		skip();
+	assert_false(wait_has_handler());
 	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
 	assert_true(wait_restarts());
+	assert_true(wait_has_handler());
 	action.sa_flags = 0;
 	assert_int_equal(sigaction(SIGUSR2, &action, NULL), 0);
 	assert_false(wait_restarts());
