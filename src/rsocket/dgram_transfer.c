@@ -86,7 +86,7 @@ static int dgram_transfer_send_locked(struct dgram *dgram, const struct rsock_io
 		return ret;
 	if (io->bytes > DGRAM_SLOT_BYTES - dgram_udp_bytes(peer->addr.ss_family))
 		return -EMSGSIZE;
-	rsock_progress(sock, rsock_is_due(sock));
+	rsock_progress(sock, rsock_is_due(sock, clock_now_ns()));
 	if (goes_by_qp(peer, io))
 		return peer->qp->free_count ? dgram_qp_send(peer->qp, peer, io) :
 					      dgram_transfer_await(dgram, dgram_transfer_can_use_qp,

@@ -115,6 +115,7 @@ static int count_events(struct polling *polling)
 
 static int poll_look(struct polling *polling)
 {
+	uint64_t now_ns = clock_now_ns();
 	int ret = look_at_plain(polling);
 
 	if (ret)
@@ -125,7 +126,7 @@ static int poll_look(struct polling *polling)
 		if (!poll_is_ours(polling, i))
 			continue;
 		rsock_lock(sock);
-		rsock_progress(sock, rsock_is_due(sock));
+		rsock_progress(sock, rsock_is_due(sock, now_ns));
 		rsock_unlock(sock);
 	}
 	return count_events(polling);

@@ -155,10 +155,10 @@ void rsock_wake(struct rsock *sock);
 /* The same for a change that is not an edge, or that was already counted in `changes`. */
 void rsock_wake_waiters(struct rsock *sock);
 /*
- * Locked: whether a periodic check of the descriptor is due. It detects a disconnect for a program that never sleeps
+ * Locked: whether a periodic check of the descriptor is due at this time (clock_now_ns()). It detects a disconnect for a program that never sleeps
  * in rsockets.
  */
-bool rsock_is_due(struct rsock *sock);
+bool rsock_is_due(struct rsock *sock, uint64_t now_ns);
 
 bool rsock_must_not_wait(const struct rsock *sock, int flags);
 

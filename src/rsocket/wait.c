@@ -207,7 +207,7 @@ int rsock_wait(struct rsock *sock, bool (*done)(struct rsock *sock), bool must_n
 	bool spins;
 
 	if (!done(sock))
-		rsock_progress(sock, rsock_is_due(sock));
+		rsock_progress(sock, rsock_is_due(sock, clock_now_ns()));
 	if (sock->is_closed)
 		return -EBADF;
 	if (done(sock))
