@@ -35,11 +35,15 @@ void stream_end(struct stream *stream)
 static bool stream_progress(struct rsock *sock, bool is_readable)
 {
 	struct stream *stream = stream_of(sock);
+	unsigned before = stream->events_unacked;
 	bool has_changes = stream_progress_cq(stream, is_readable);
 
 	/* The service thread processes the channel of a listener. A stream that is opening has only CM events: they
 	 * are always checked. */
 	if (stream->phase == STREAM_LISTENING || !(is_readable || stream_is_opening(stream)))
+		return has_changes;
+	/* The descriptor was readable for these events. If there is a CM event too, the descriptor stays readable. */
+	if (stream->events_unacked != before)
 		return has_changes;
 	if (!stream_progress_cm(stream))
 		return has_changes;
