@@ -151,15 +151,17 @@ static void send_fault(struct local_qp *lqp, const struct send_wqe *wqe, enum ac
 }
 
 enum step {
-	STEP_NEXT,  /* the WQE at nxt was processed; continue with the next one */
-	STEP_AGAIN, /* process the WQE at nxt again */
-	STEP_STOP,  /* wait for a response, a timer, space in the FIFO or the next turn */
+	STEP_NEXT,   /* the WQE at nxt was processed; continue with the next one */
+	STEP_AGAIN,  /* process the WQE at nxt again */
+	STEP_NOTIFY, /* the data of a WRITE with immediate is in place; send the immediate */
+	STEP_STOP,   /* wait for a response, a timer, space in the FIFO or the next turn */
 };
 
 static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *budget_bytes)
 {
 	enum access_result result = ACCESS_OK;
 	enum vendor_err vendor_err = VENDOR_ERR_NONE;
+	bool is_refused;
 	enum onesided_result moved = wqe_is_atomic(wqe) ? onesided_atomic(lqp, wqe, &vendor_err) :
 							  onesided_move(lqp, wqe, budget_bytes,
 									&result, &vendor_err);
@@ -191,7 +193,8 @@ static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint3
 			trace_one_sided(lqp, wqe, result);
 		break;
 	}
-	/* UC does not report a refused message (IBA 1.x §9.8.3.2). */
+	/* UC does not report a refused message (IBA 1.x §9.8.3.2). It is lost with its immediate. */
+	is_refused = result != ACCESS_OK || moved == ONESIDED_NOT_READY;
 	if (result != ACCESS_OK && local_requester_is_reliable(lqp)) {
 		send_fault(lqp, wqe, result);
 		local_requester_fail_refused(lqp, result);
@@ -201,8 +204,8 @@ static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint3
 		failure_drop_own(lqp->qp, wqe, result);
 	peer_count(lqp->peer, LOCAL_ONESIDED);
 	/* The immediate of a WRITE is sent through the FIFO. */
-	if (wqe_has_imm(wqe))
-		return STEP_NEXT;
+	if (wqe_has_imm(wqe) && !is_refused)
+		return STEP_NOTIFY;
 	lqp->qp->sq.nxt++;
 	lqp->tx.has_passed = false;
 	local_requester_succeed(lqp);
@@ -375,7 +378,7 @@ static enum step step_send(struct local_qp *lqp, struct send_wqe *wqe, uint32_t 
 	requester_begin(sq);
 	if (wqe->path == PATH_DIRECT && !is_in_place(wqe)) {
 		result = step_onesided(lqp, wqe, budget_bytes);
-		if (result != STEP_NEXT || !wqe_has_imm(wqe))
+		if (result != STEP_NOTIFY)
 			return result;
 	}
 	wqe->ssn = lqp->tx.ssn;

@@ -94,6 +94,34 @@ static void ibv_post_send_uc_write_with_unknown_rkey_changes_nothing(void **stat
 	pair_close(&pair);
 }
 
+/* A WRITE with immediate that the responder refuses is lost with its immediate: it takes no receive. */
+static void ibv_post_send_uc_refused_write_with_imm_takes_no_receive(void **state)
+{
+	struct ibv_sge sge, recv;
+	struct ibv_send_wr wr;
+	struct pair pair;
+	struct ibv_wc wc;
+
+	pair_open(&pair, *state, &uc);
+	recv = sge_of(&pair.b, 0, 64);
+	post_recv_ok(&pair.b, &recv, 1, 4);
+	sge = sge_of(&pair.a, 0, 64);
+	wr = send_wr(IBV_WR_RDMA_WRITE_WITH_IMM, &sge, &pair.b, 128, 1);
+	wr.wr.rdma.rkey ^= 0x5a5a;
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+	wr = send_wr(IBV_WR_RDMA_WRITE_WITH_IMM, &sge, &pair.b, SIDE_BUF_BYTES - 32, 2);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 2, IBV_WC_SUCCESS);
+	wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, 3);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 3, IBV_WC_SUCCESS);
+	wc = wc_expect(pair.b.cq, 4, IBV_WC_SUCCESS);
+	assert_int_equal(wc.opcode, IBV_WC_RECV);
+	wc_none(pair.b.cq);
+	pair_close(&pair);
+}
+
 static void ibv_post_send_uc_local_error_completes_with_error(void **state)
 {
 	struct ibv_send_wr wr;
@@ -116,6 +144,7 @@ int main(void)
 		cmocka_unit_test(ibv_post_send_uc_read_and_atomic_fail),
 		cmocka_unit_test(ibv_post_send_uc_without_receive_is_dropped),
 		cmocka_unit_test(ibv_post_send_uc_write_with_unknown_rkey_changes_nothing),
+		cmocka_unit_test(ibv_post_send_uc_refused_write_with_imm_takes_no_receive),
 		cmocka_unit_test(ibv_post_send_uc_local_error_completes_with_error),
 	};
 
