@@ -19,6 +19,13 @@ int qp_state_check(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_st
 bool qp_state_mask(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
 		   int attr_mask, int *missing, int *surplus);
 
+/* Whether a QP in this state takes messages of its peer. In SQE only sending has stopped (IBA 1.x §10.3.1.6). */
+static inline bool qp_state_receives(enum ibv_qp_state state)
+{
+	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+	       state == IBV_QPS_SQE;
+}
+
 const char *qp_state_name(enum ibv_qp_state state);
 
 #endif

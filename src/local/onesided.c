@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "core/memory.h"
 #include "core/opcode.h"
+#include "core/qp_state.h"
 #include "core/requester.h"
 #include "core/sge.h"
 #include "local/guarded_copy.h"
@@ -90,12 +91,12 @@ static const struct segment_mr *peer_mr_of(const struct local_qp *lqp, uint32_t 
 static bool peer_can_receive(const struct local_qp *lqp, const struct segment_qp *entry,
 			     uint64_t word)
 {
-	uint32_t state = segment_qp_state(word);
+	enum ibv_qp_state state = segment_qp_state(word);
 
 	return segment_qp_qpn(word) == lqp->qp->attr.dest_qp_num && entry->is_local &&
 	       entry->remote_qpn == lqp->qp->qpn &&
 	       (lqp->qp->type != IBV_QPT_RC || entry->rq_psn == lqp->qp->attr.sq_psn) &&
-	       (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD);
+	       qp_state_receives(state);
 }
 
 /*

@@ -5,6 +5,7 @@
 #include "core/failure.h"
 #include "core/failure_drop.h"
 #include "core/qp.h"
+#include "core/qp_state.h"
 #include "local/fault.h"
 #include "local/local.h"
 #include "local/request.h"
@@ -292,7 +293,7 @@ void responder_request(struct local_qp *lqp, const struct cell *cell, const uint
 	enum ibv_qp_state state = lqp->qp->state;
 	int opcode;
 
-	if (state != IBV_QPS_RTR && state != IBV_QPS_RTS && state != IBV_QPS_SQD) {
+	if (!qp_state_receives(state)) {
 		if (!local_responder_is_reliable(lqp))
 			failure_drop_packet(lqp->qp, IPC_REASON_DROP_STATE, 0, 0);
 		responder_refuse(lqp->peer, cell);

@@ -3,6 +3,7 @@
 #include "core/failure.h"
 #include "core/failure_drop.h"
 #include "core/qp.h"
+#include "core/qp_state.h"
 #include "roce/xrc_forward.h"
 
 /*
@@ -409,14 +410,6 @@ static enum disposition take_one(struct roce_qp *rqp, const struct packet *packe
 	return disposition;
 }
 
-static bool is_receiving(const struct roce_qp *rqp)
-{
-	enum ibv_qp_state state = rqp->qp->state;
-
-	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
-	       state == IBV_QPS_SQE;
-}
-
 static bool is_deferred(const struct roce_qp *rqp)
 {
 	return rqp->rx.xrc_target && xrc_target_is_deferred(rqp->rx.xrc_target);
@@ -430,11 +423,12 @@ static void take_reordered(struct roce_qp *rqp)
 {
 	struct reorder_packet *buffered;
 
-	while (is_receiving(rqp) && !is_deferred(rqp) && (buffered = reorder_dequeue(rqp))) {
+	while (qp_state_receives(rqp->qp->state) && !is_deferred(rqp) &&
+	       (buffered = reorder_dequeue(rqp))) {
 		take_one(rqp, &buffered->packet);
 		reorder_free(rqp, buffered);
 	}
-	if (is_receiving(rqp) && !rqp->rx.nak_sent && reorder_has_gap(rqp))
+	if (qp_state_receives(rqp->qp->state) && !rqp->rx.nak_sent && reorder_has_gap(rqp))
 		roce_responder_carry_out(rqp, DISPOSITION_GAP, false);
 }
 
@@ -475,7 +469,7 @@ static void repeat_nak(struct roce_qp *rqp, const struct packet *packet)
 
 static void roce_responder_take(struct roce_qp *rqp, const struct packet *packet)
 {
-	if (!is_receiving(rqp)) {
+	if (!qp_state_receives(rqp->qp->state)) {
 		repeat_nak(rqp, packet);
 		return;
 	}

@@ -122,6 +122,38 @@ static void ibv_post_send_uc_refused_write_with_imm_takes_no_receive(void **stat
 	pair_close(&pair);
 }
 
+/* In SQE only sending has stopped (IBA 1.x §10.3.1.6): messages and WRITEs of the peer still arrive. */
+static void ibv_post_send_uc_to_peer_in_sqe_arrives(void **state)
+{
+	struct ibv_sge sge, recv;
+	struct ibv_send_wr wr;
+	struct pair pair;
+
+	pair_open(&pair, *state, &uc);
+	fill_pattern(pair.b.buf, 64, 3);
+	recv = sge_of(&pair.a, 0, 64);
+	post_recv_ok(&pair.a, &recv, 1, 4);
+	post_recv_ok(&pair.a, NULL, 0, 5);
+	sge = sge_of(&pair.a, 0, 8);
+	sge.lkey ^= 0x5a5a;
+	wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, 1);
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(qp_state(pair.a.qp), IBV_QPS_SQE);
+	sge = sge_of(&pair.b, 0, 64);
+	wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, 2);
+	post_send_ok(&pair.b, &wr);
+	wc_expect(pair.b.cq, 2, IBV_WC_SUCCESS);
+	wc_expect(pair.a.cq, 4, IBV_WC_SUCCESS);
+	assert_memory_equal(pair.a.buf, pair.b.buf, 64);
+	wr = send_wr(IBV_WR_RDMA_WRITE_WITH_IMM, &sge, &pair.a, 128, 3);
+	post_send_ok(&pair.b, &wr);
+	wc_expect(pair.b.cq, 3, IBV_WC_SUCCESS);
+	wc_expect(pair.a.cq, 5, IBV_WC_SUCCESS);
+	assert_memory_equal(pair.a.buf + 128, pair.b.buf, 64);
+	pair_close(&pair);
+}
+
 static void ibv_post_send_uc_local_error_completes_with_error(void **state)
 {
 	struct ibv_send_wr wr;
@@ -145,6 +177,7 @@ int main(void)
 		cmocka_unit_test(ibv_post_send_uc_without_receive_is_dropped),
 		cmocka_unit_test(ibv_post_send_uc_write_with_unknown_rkey_changes_nothing),
 		cmocka_unit_test(ibv_post_send_uc_refused_write_with_imm_takes_no_receive),
+		cmocka_unit_test(ibv_post_send_uc_to_peer_in_sqe_arrives),
 		cmocka_unit_test(ibv_post_send_uc_local_error_completes_with_error),
 	};
 
