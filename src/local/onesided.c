@@ -404,6 +404,29 @@ static enum onesided_result check_whole(const struct local_qp *lqp, const struct
 	return check_access(lqp, wqe, wqe->remote_addr, wqe->length_bytes, &access, result);
 }
 
+/*
+ * Checks the SGEs of a WRITE that the peer would not take. A requester reads its own memory before it sends, so its own error
+ * comes first. Those of a READ are written to after the peer's response.
+ */
+static enum vendor_err check_own(struct local_qp *lqp, struct send_wqe *wqe)
+{
+	struct iovec iov[CHUNK_IOVS];
+	uint32_t at = 0;
+
+	while (at < wqe->length_bytes) {
+		struct sge_iovs part = {.iov = iov, .max = CHUNK_IOVS};
+		enum vendor_err err = sge_gather(lqp->qp, wqe, at, wqe->length_bytes - at, false,
+						 &part);
+
+		if (err)
+			return err;
+		if (!part.count)
+			return VENDOR_ERR_LKEY_BOUNDS;
+		at += part.bytes;
+	}
+	return VENDOR_ERR_NONE;
+}
+
 enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 				   uint32_t *budget_bytes, enum access_result *result,
 				   enum vendor_err *vendor_err)
@@ -417,6 +440,11 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 		return ONESIDED_DECLINED;
 	if (!wqe->done_bytes)
 		moved = check_whole(lqp, wqe, result);
+	if ((moved == ONESIDED_NOT_READY || *result != ACCESS_OK) && !is_read) {
+		*vendor_err = check_own(lqp, wqe);
+		if (*vendor_err)
+			return ONESIDED_LOCAL_FAULT;
+	}
 	while (moved == ONESIDED_DONE && *result == ACCESS_OK &&
 	       wqe->done_bytes < wqe->length_bytes) {
 		uint32_t left = wqe->length_bytes - wqe->done_bytes;

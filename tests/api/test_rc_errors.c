@@ -159,6 +159,31 @@ static void ibv_post_send_unknown_rkey_completes_with_rem_access_err(void **stat
 	}
 }
 
+/* A requester reads its memory before it sends: its own error comes first, and the peer sees nothing. */
+static void ibv_post_send_write_with_errors_of_both_sides_completes_with_loc_prot_err(void **state)
+{
+	for (int is_peer_in_error = 0; is_peer_in_error < 2; is_peer_in_error++) {
+		struct ibv_sge sges[2];
+		struct ibv_send_wr wr;
+		struct pair pair;
+
+		pair_open(&pair, *state, NULL);
+		sges[0] = sge_of(&pair.a, 0, 8);
+		sges[1] = sge_of(&pair.a, SIDE_BUF_BYTES - 8, 16);
+		wr = send_wr(IBV_WR_RDMA_WRITE, sges, &pair.b, 0, 1);
+		wr.num_sge = 2;
+		if (is_peer_in_error)
+			assert_int_equal(qp_to_err(pair.b.qp), 0);
+		else
+			wr.wr.rdma.rkey ^= 0x5a5a;
+		post_send_ok(&pair.a, &wr);
+		wc_expect(pair.a.cq, 1, IBV_WC_LOC_PROT_ERR);
+		assert_int_equal(qp_state(pair.b.qp), is_peer_in_error ? IBV_QPS_ERR : IBV_QPS_RTS);
+		async_none(pair.api->ctx);
+		pair_close(&pair);
+	}
+}
+
 static void ibv_post_send_deregistered_rkey_completes_with_rem_access_err(void **state)
 {
 	struct ibv_send_wr wr;
@@ -498,6 +523,8 @@ int main(void)
 		cmocka_unit_test(ibv_post_send_read_to_read_only_mr_completes_with_loc_prot_err),
 		cmocka_unit_test(ibv_post_send_lkey_of_other_pd_completes_with_loc_prot_err),
 		cmocka_unit_test(ibv_post_send_unknown_rkey_completes_with_rem_access_err),
+		cmocka_unit_test(
+			ibv_post_send_write_with_errors_of_both_sides_completes_with_loc_prot_err),
 		cmocka_unit_test(ibv_post_send_deregistered_rkey_completes_with_rem_access_err),
 		cmocka_unit_test(ibv_post_send_rkey_of_other_pd_completes_with_rem_access_err),
 		cmocka_unit_test(

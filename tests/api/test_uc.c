@@ -167,6 +167,17 @@ static void ibv_post_send_uc_local_error_completes_with_error(void **state)
 	post_send_ok(&pair.a, &wr);
 	wc_expect(pair.a.cq, 1, IBV_WC_LOC_PROT_ERR);
 	pair_close(&pair);
+
+	/* Also if the peer would drop the message. */
+	pair_open(&pair, *state, &uc);
+	sge = sge_of(&pair.a, 0, 8);
+	sge.lkey ^= 0x5a5a;
+	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+	wr.wr.rdma.rkey ^= 0x5a5a;
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(qp_state(pair.a.qp), IBV_QPS_SQE);
+	pair_close(&pair);
 }
 
 int main(void)
