@@ -678,7 +678,7 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
  * By default 0.0.0.0 includes IPv4 only and :: includes IPv4 and IPv6. Set it before the id
  * listens.
  * - RDMA_OPTION_ID_ACK_TIMEOUT, uint8_t, 0 to 31: local ACK timeout of the QP, 4.096 us * 2^n.
- * Takes effect with the next connection.
+ * Takes effect with the next connection. EINVAL for a datagram id.
  *
  * Options of RDMA_OPTION_IB:
  *

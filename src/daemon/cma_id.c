@@ -147,7 +147,8 @@ static int set_id_option(struct cma_id *id, const struct ipc_cm_set_option *req)
 		id->has_tos = true;
 		return 0;
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
-		if (req->value_len != sizeof(uint8_t) || req->value[0] > ACK_TIMEOUT_MAX)
+		if (req->value_len != sizeof(uint8_t) || req->value[0] > ACK_TIMEOUT_MAX ||
+		    cma_is_datagram(id))
 			return -EINVAL;
 		id->ack_timeout = req->value[0];
 		return 0;

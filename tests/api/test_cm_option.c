@@ -120,6 +120,20 @@ static void rdma_set_option_ack_timeout_is_used_by_qp(void **state)
 	ends_close(&ends);
 }
 
+/* A datagram QP has no ACK timeout. Linux refuses the option, too. */
+static void rdma_set_option_ack_timeout_of_datagram_id_fails(void **state)
+{
+	struct rdma_event_channel *channel = cm_channel();
+	struct rdma_cm_id *id;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_UDP), 0);
+	assert_minus1_errno(set_byte(id, RDMA_OPTION_ID_ACK_TIMEOUT, 19), EINVAL);
+	assert_int_equal(set_byte(id, RDMA_OPTION_ID_TOS, 19), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
 /* As on Linux, REUSEADDR may be set until the id listens. */
 static void rdma_set_option_reuseaddr_before_listen_succeeds(void **state)
 {
@@ -439,6 +453,7 @@ int main(void)
 		cmocka_unit_test(rdma_set_option_invalid_option_fails),
 		cmocka_unit_test(rdma_set_option_tos_is_in_path),
 		cmocka_unit_test(rdma_set_option_ack_timeout_is_used_by_qp),
+		cmocka_unit_test(rdma_set_option_ack_timeout_of_datagram_id_fails),
 		cmocka_unit_test(rdma_set_option_reuseaddr_before_listen_succeeds),
 		cmocka_unit_test(rdma_set_option_reuseaddr_needs_both_ids),
 		cmocka_unit_test(rdma_set_option_afonly_permits_other_family),
