@@ -87,8 +87,11 @@ struct segment_qp {
 	uint32_t pd;
 	uint32_t dev_id;
 	uint16_t is_local; /* the remote QP belongs to a process of this host, which may search this segment for the QP */
-	/* The owner counts the peer's RDMA and atomic operations (core/comp_cntr.h), so the owner must execute them. */
-	_Atomic uint16_t counts_onesided;
+	/*
+	 * The owner must execute the peer's RDMA and atomic operations: it counts them (core/comp_cntr.h), or it is in RTR and
+	 * has to report the first one (IBV_EVENT_COMM_EST). Stored before a word that permits the operations.
+	 */
+	_Atomic uint16_t executes_onesided;
 	uint8_t remote_gid[16];
 	char transport[12];		 /* name of the transport; empty: none is bound */
 	_Atomic uint32_t path_mtu_bytes; /* 0: not in RTR or RTS */

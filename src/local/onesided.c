@@ -84,6 +84,11 @@ static const struct segment_mr *peer_mr_of(const struct local_qp *lqp, uint32_t 
 	return segment_mr_entry(lqp->peer->segment, rkey);
 }
 
+static bool is_left_to_owner(const struct local_qp *lqp)
+{
+	return atomic_load(&peer_qp_of(lqp)->executes_onesided);
+}
+
 /*
  * Whether the peer's QP can receive from ours, according to the entry and its word. The PSNs of an RC connection match: a peer that
  * was reset and connected again is not accessed by way of the earlier connection.
@@ -436,10 +441,14 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 	int changes = 0;
 
 	*result = ACCESS_OK;
-	if (atomic_load(&peer_qp_of(lqp)->counts_onesided))
+	if (is_left_to_owner(lqp))
 		return ONESIDED_DECLINED;
-	if (!wqe->done_bytes)
+	if (!wqe->done_bytes) {
 		moved = check_whole(lqp, wqe, result);
+		/* Once more: the peer may have entered RTR in between. */
+		if (is_left_to_owner(lqp))
+			return ONESIDED_DECLINED;
+	}
 	if ((moved == ONESIDED_NOT_READY || *result != ACCESS_OK) && !is_read) {
 		*vendor_err = check_own(lqp, wqe);
 		if (*vendor_err)
@@ -532,7 +541,9 @@ enum onesided_result onesided_atomic(struct local_qp *lqp, struct send_wqe *wqe,
 	enum onesided_result executed;
 	uint64_t original = 0;
 
-	if (atomic_load(&peer_qp_of(lqp)->counts_onesided) ||
+	/* The word is read before the flag: the peer may just enter RTR. */
+	if (!peer_can_receive(lqp, peer_qp_of(lqp), atomic_load(&peer_qp_of(lqp)->word)) ||
+	    is_left_to_owner(lqp) ||
 	    !(atomic_load(&peer_qp_of(lqp)->access) & wqe_info(wqe)->remote_access))
 		return ONESIDED_DECLINED;
 	*vendor_err = sge_gather(lqp->qp, wqe, 0, sizeof(original), true, &ours);

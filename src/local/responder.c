@@ -301,8 +301,10 @@ void responder_request(struct local_qp *lqp, const struct cell *cell, const uint
 	}
 	if (is_of_other_connection(lqp, cell))
 		return;
-	if (state == IBV_QPS_RTR)
+	if (state == IBV_QPS_RTR && !lqp->qp->has_comm_est) {
 		qp_comm_established(lqp->qp);
+		segment_note_established(lqp->qp);
+	}
 	switch (cell->type) {
 	case CELL_SEND:
 	case CELL_WRITE:

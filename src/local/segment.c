@@ -155,6 +155,22 @@ static void count_qp_usage(struct local *local, struct qp *qp, uint32_t place)
 	qp->usage = usage;
 }
 
+static bool must_execute_onesided(const struct qp *qp)
+{
+	return comp_cntr_counts_remote(qp) || (qp->state == IBV_QPS_RTR && !qp->has_comm_est);
+}
+
+void segment_note_established(struct qp *qp)
+{
+	struct local *local = local_of(qp->context->engine);
+	uint32_t own = atomic_load_explicit(&local->segment->qp_places[qp->qpn % SEGMENT_QPS],
+					    memory_order_relaxed);
+
+	if (own)
+		atomic_store(&local->segment->qps[own - 1].executes_onesided,
+			     must_execute_onesided(qp));
+}
+
 void segment_publish_qp(struct qp *qp)
 {
 	struct local *local = local_of(qp->context->engine);
@@ -181,7 +197,7 @@ void segment_publish_qp(struct qp *qp)
 	atomic_store(&entry->path_mtu_bytes, qp->state >= IBV_QPS_RTR && qp->state != IBV_QPS_ERR ?
 						     mtu_code_bytes(qp->attr.path_mtu) :
 						     0);
-	atomic_store(&entry->counts_onesided, comp_cntr_counts_remote(qp));
+	atomic_store(&entry->executes_onesided, must_execute_onesided(qp));
 	atomic_store(&entry->word,
 		     segment_qp_word(segment_next_generation(&entry->word), qp->qpn, qp->state));
 	atomic_store_explicit(place, (uint16_t)own, memory_order_release);

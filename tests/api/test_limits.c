@@ -196,6 +196,39 @@ static void ibv_get_async_event_first_message_in_rtr_reports_comm_est(void **sta
 	pair_close(&pair);
 }
 
+/* Also a message that takes no receive. */
+static void ibv_get_async_event_first_onesided_operation_in_rtr_reports_comm_est(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+						     IBV_WR_ATOMIC_FETCH_AND_ADD};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		unsigned int rights = ALL_ACCESS & ~(unsigned int)IBV_ACCESS_LOCAL_WRITE;
+		struct ibv_send_wr wr;
+		struct ibv_sge sge;
+		struct pair pair;
+
+		pair_open(&pair, &api, &(struct pair_options){.stays_unconnected = true});
+		assert_int_equal(qp_to_init(pair.a.qp, 0), 0);
+		assert_int_equal(qp_to_init(pair.b.qp, rights), 0);
+		assert_int_equal(qp_to_rtr(pair.b.qp, &api, pair.a.qp->qp_num), 0);
+		assert_int_equal(qp_to_rtr(pair.a.qp, &api, pair.b.qp->qp_num), 0);
+		assert_int_equal(qp_to_rts(pair.a.qp, 7, 7), 0);
+		sge = sge_of(&pair.a, 0, 8);
+		wr = send_wr(opcodes[i], &sge, &pair.b, 0, 1);
+		for (int k = 0; k < 2; k++) {
+			post_send_ok(&pair.a, &wr);
+			wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+			if (k == 0)
+				assert_ptr_equal(async_expect(api.ctx, IBV_EVENT_COMM_EST),
+						 pair.b.qp);
+		}
+		async_none(api.ctx);
+		pair_close(&pair);
+	}
+}
+
 static void ibv_get_async_event_drained_send_queue_reports_sq_drained(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
@@ -322,6 +355,8 @@ int main(void)
 		cmocka_unit_test(ibv_post_send_messages_up_to_max_msg_sz_arrive),
 		cmocka_unit_test(ibv_post_send_max_sge_sges_arrive),
 		cmocka_unit_test(ibv_get_async_event_first_message_in_rtr_reports_comm_est),
+		cmocka_unit_test(
+			ibv_get_async_event_first_onesided_operation_in_rtr_reports_comm_est),
 		cmocka_unit_test(ibv_get_async_event_drained_send_queue_reports_sq_drained),
 		cmocka_unit_test(ibv_modify_qp_max_rd_atomic_0_permits_one_atomic),
 		cmocka_unit_test(ibv_open_device_two_contexts_communicate),
