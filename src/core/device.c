@@ -79,7 +79,7 @@ static struct device *device_find(const struct ipc_device_reply *info, unsigned 
 	struct device *device;
 
 	list_for_each_entry(device, &devices, node) {
-		if (device->info.dev_id == info->dev_id && device->rail == rail &&
+		if (device->dev_id == info->dev_id && device->rail == rail &&
 		    !strcmp(device->info.name, info->name))
 			return device;
 	}
@@ -96,6 +96,7 @@ static struct device *device_new(const struct ipc_device_reply *info,
 		return NULL;
 	device->pub.node_type = info->node_type;
 	device->pub.transport_type = info->transport_type;
+	device->dev_id = info->dev_id;
 	device->order = seen->order;
 	device->rail = seen->rail;
 	device->profile = seen->profile;
@@ -246,16 +247,6 @@ const char *ibv_get_device_name(struct ibv_device *device)
 	return device->name;
 }
 
-static uint32_t device_id(struct device *device)
-{
-	uint32_t id;
-
-	pthread_mutex_lock(&device_lock);
-	id = device->info.dev_id;
-	pthread_mutex_unlock(&device_lock);
-	return id;
-}
-
 __be64 ibv_get_device_guid(struct ibv_device *ibdev)
 {
 	struct device *device = to_device(ibdev);
@@ -269,7 +260,7 @@ __be64 ibv_get_device_guid(struct ibv_device *ibdev)
 
 uint32_t usrdma_device_id(struct ibv_device *device)
 {
-	return view_index(device_id(to_device(device)), to_device(device)->rail);
+	return view_index(to_device(device)->dev_id, to_device(device)->rail);
 }
 
 /* Programs query the kernel's RDMA device of this index by netlink, UCX for example. The kernel does not know the device. */
@@ -321,12 +312,12 @@ void device_notice(struct engine *engine, const struct ipc_device_notice *notice
 
 	pthread_mutex_lock(&device_lock);
 	list_for_each_entry(device, &devices, node) {
-		if (device->info.dev_id == notice->dev_id)
+		if (device->dev_id == notice->dev_id)
 			device->is_stale = true;
 	}
 	pthread_mutex_unlock(&device_lock);
 	list_for_each_entry(context, &engine->contexts, node) {
-		if (event == NO_EVENT || device_id(context->device) != notice->dev_id)
+		if (event == NO_EVENT || context->device->dev_id != notice->dev_id)
 			continue;
 		reporter = context;
 		context_event(context, event);
@@ -363,7 +354,7 @@ struct device *device_known_as(struct engine *engine, const char *name, uint32_t
 	(void)devices_fetch(engine, NULL);
 	pthread_mutex_lock(&device_lock);
 	list_for_each_entry(device, &devices, node) {
-		if (device->is_present && device->info.dev_id == dev_id &&
+		if (device->is_present && device->dev_id == dev_id &&
 		    device->info.node_guid == node_guid && !strcmp(device->info.name, name) &&
 		    (!found || device->rail == rail))
 			found = device;

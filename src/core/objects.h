@@ -92,7 +92,8 @@ struct device {
 	unsigned int rail;  /* number of preceding devices of the view on the same interface */
 	const struct profile *profile;	 /* NULL: as the profile usrdma */
 	uint32_t counts[DEVICE_OBJECTS]; /* number of objects of this process; engine.lock */
-	struct ipc_device_reply info;
+	uint32_t dev_id;		 /* that of `info`, which does not change */
+	struct ipc_device_reply info;	 /* of the last query; device_lock */
 };
 
 /* One ibv_open_device(). Owned by the application; freed by ibv_close_device() or with the last object. */

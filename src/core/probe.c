@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/device.h"
 #include "core/engine.h"
 #include "core/fault_points.h"
 #include "core/opcode.h"
@@ -14,7 +15,7 @@ static void emit_wr_posted(const struct qp *qp, const struct send_wqe *wqe)
 {
 	struct trace_event event;
 
-	trace_event_begin(&event, qp->qpn, qp->sq.head - 1, qp->context->device->info.dev_id);
+	trace_event_begin(&event, qp->qpn, qp->sq.head - 1, qp->context->device->dev_id);
 	event.wr = (struct trace_wr){
 		.wr_id = wqe->wr_id,
 		.remote_addr = wqe->remote_addr,
@@ -73,7 +74,7 @@ void emit_cqe(const struct ibv_wc *wc)
 static void emit_qp_path(const struct qp *qp, enum ibv_qp_state state)
 {
 	const struct ibv_global_route *grh = &qp->attr.ah_attr.grh;
-	const struct ipc_device_reply *device = &qp->context->device->info;
+	struct device *device = qp->context->device;
 	struct trace_event event = {
 		.qpn = qp->qpn,
 		.ifindex = device->dev_id,
@@ -96,10 +97,11 @@ static void emit_qp_path(const struct qp *qp, enum ibv_qp_state state)
 			},
 	};
 	struct trace_qp_path *path = &event.qp_path;
+	struct ipc_gid gid;
 
 	memcpy(path->remote_gid, grh->dgid.raw, sizeof(path->remote_gid));
-	static_assert(IPC_GIDS_MAX > UINT8_MAX, "every sgid_index is an index of `gids`");
-	memcpy(path->local_gid, device->gids[grh->sgid_index].raw, sizeof(path->local_gid));
+	if (!device_gid(device, grh->sgid_index, &gid))
+		memcpy(path->local_gid, gid.raw, sizeof(path->local_gid));
 	if (qp->transport)
 		snprintf(path->transport, sizeof(path->transport), "%s", qp->transport->name);
 	trace_emit(&point_qp_path, &event);
@@ -122,7 +124,7 @@ void emit_async_event(const struct context *context, uint32_t qpn,
 {
 	struct trace_event event = {
 		.qpn = qpn,
-		.ifindex = context->device->info.dev_id,
+		.ifindex = context->device->dev_id,
 		.async_event = {.event = (uint32_t)pub->event_type},
 	};
 
@@ -146,7 +148,7 @@ void emit_qp_state(const struct qp *qp, enum ibv_qp_state to)
 {
 	struct trace_event event = {
 		.qpn = qp->qpn,
-		.ifindex = qp->context->device->info.dev_id,
+		.ifindex = qp->context->device->dev_id,
 		.state =
 			{
 				.from = qp->state,

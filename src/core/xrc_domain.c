@@ -44,7 +44,7 @@ static int xrc_domain_ask_daemon(struct engine *engine, int file_fd, int oflags,
 {
 	struct ipc_xrcd_open req = {
 		.hdr.type = IPC_XRCD_OPEN,
-		.dev_id = domain->device->info.dev_id,
+		.dev_id = domain->device->dev_id,
 		.flags = (oflags & O_CREAT ? IPC_XRCD_CREATE : 0u) |
 			 (oflags & O_EXCL ? IPC_XRCD_EXCLUSIVE : 0u),
 	};

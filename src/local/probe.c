@@ -109,7 +109,7 @@ void emit_one_sided(struct local_qp *lqp, struct send_wqe *wqe, enum access_resu
 {
 	struct trace_event event = {
 		.qpn = lqp->qp->qpn,
-		.ifindex = lqp->qp->context->device->info.dev_id,
+		.ifindex = lqp->qp->context->device->dev_id,
 		.one_sided =
 			{
 				.remote_addr = wqe->remote_addr,

@@ -134,7 +134,7 @@ static void describe_qp(struct segment_qp *entry, const struct qp *qp)
 	entry->rq_psn = qp->attr.rq_psn & MASK_24;
 	entry->remote_qpn = qp->attr.dest_qp_num;
 	entry->pd = qp->pd ? qp->pd->id : 0;
-	entry->dev_id = qp->context->device->info.dev_id;
+	entry->dev_id = qp->context->device->dev_id;
 	entry->is_local = qp->transport == &local_transport;
 	for (size_t i = 0; i < sizeof(entry->remote_gid); i++)
 		entry->remote_gid[i] = qp->attr.ah_attr.grh.dgid.raw[i];

@@ -153,7 +153,7 @@ void xrc_executor_attach(struct roce *roce, uint32_t slot, const struct xrc_forw
 		xrc_executor_free(executor);
 		executor = NULL;
 	}
-	if (!domain || domain->device->info.dev_id != attach->dev_id)
+	if (!domain || domain->device->dev_id != attach->dev_id)
 		return;
 	if (!executor && xrc_executor_is_available(roce, slot))
 		executor = xrc_executor_new(roce, msg->qpn, domain, attach);

@@ -132,7 +132,7 @@ static int attach_executor(struct roce_qp *rqp, uint32_t slot)
 		.attach =
 			{
 				.domain_id = rqp->qp->xrc_domain->id,
-				.dev_id = rqp->qp->context->device->info.dev_id,
+				.dev_id = rqp->qp->context->device->dev_id,
 				.remote_qpn = attr->dest_qp_num,
 				.path_mtu = attr->path_mtu,
 				.access = attr->qp_access_flags,
