@@ -62,5 +62,6 @@ void call_failed(const struct context *context, const char *call, int ret)
 int call_failed_busy(const struct context *context, const char *call, uint64_t users)
 {
 	call_failed_because(context, call, -EBUSY, IPC_REASON_BUSY, users, 0);
+	errno = EBUSY;
 	return EBUSY;
 }

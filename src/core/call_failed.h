@@ -2,6 +2,8 @@
 #ifndef USRDMA_CORE_CALL_FAILED_H
 #define USRDMA_CORE_CALL_FAILED_H
 
+#include <errno.h>
+
 #include "base/probe.h"
 #include "core/objects.h"
 #include "ipc/msg_failure.h"
@@ -20,14 +22,19 @@ PROBE_COLD void call_failed_because(const struct context *context, const char *c
 				    enum ipc_failure_reason reason, uint64_t first,
 				    uint64_t second);
 
-/* EBUSY: this number of objects uses the object. Returns EBUSY. */
+/* EBUSY: this number of objects uses the object. Sets errno to EBUSY and returns it. */
 PROBE_COLD int call_failed_busy(const struct context *context, const char *call, uint64_t users);
 
-/* The result of a call that returns an errno: 0, or -ret after call_failed(). */
+/*
+ * The result of a call that returns an errno: 0, or -ret after call_failed(). Also sets errno, because applications check either
+ * the return value or errno: in rdma-core both have the value, which is that of the system call.
+ */
 static inline int call_result(const struct context *context, const char *call, int ret)
 {
-	if (__builtin_expect(ret, 0))
+	if (__builtin_expect(ret, 0)) {
 		call_failed(context, call, ret);
+		errno = -ret;
+	}
 	return -ret;
 }
 

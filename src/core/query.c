@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "config.h"
+#include "core/call_failed.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "core/mcast.h"
@@ -223,11 +224,9 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 
 	if (fault_call_fails("ibv_query_port"))
 		return errno;
-	if (port_num != 1)
-		return EINVAL;
-	ret = context_info(context, &info);
+	ret = port_num == 1 ? context_info(context, &info) : -EINVAL;
 	if (ret)
-		return -ret;
+		return call_result(to_context(context), "ibv_query_port", ret);
 	fill_port_attr(to_context(context)->device, &info, &full);
 	fill_violations(to_context(context)->engine, &full);
 	memset(attr, 0, attr_bytes);

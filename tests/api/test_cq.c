@@ -61,6 +61,33 @@ static void ibv_destroy_cq_with_qp_fails_with_ebusy(void **state)
 	pair_close(&pair);
 }
 
+/* In rdma-core the kernel returns these errors, so that errno has the value also. Programs call perror(). */
+static void calls_that_return_an_errno_set_errno(void **state)
+{
+	struct pair_options options = {.stays_unconnected = true};
+	struct api *api = *state;
+	struct ibv_port_attr port;
+	struct pair pair;
+
+	pair_open(&pair, api, &options);
+	errno = 0;
+	assert_int_equal(ibv_destroy_cq(pair.a.cq), EBUSY);
+	assert_int_equal(errno, EBUSY);
+	errno = 0;
+	assert_int_equal(ibv_dealloc_pd(api->pd), EBUSY);
+	assert_int_equal(errno, EBUSY);
+	errno = 0;
+	assert_int_equal(ibv_resize_cq(pair.a.cq, 1 << 30), EINVAL);
+	assert_int_equal(errno, EINVAL);
+	errno = 0;
+	assert_int_equal(ibv_attach_mcast(pair.a.qp, &api->gid, 0), EINVAL);
+	assert_int_equal(errno, EINVAL);
+	errno = 0;
+	assert_int_equal(ibv_query_port(api->ctx, 2, &port), EINVAL);
+	assert_int_equal(errno, EINVAL);
+	pair_close(&pair);
+}
+
 static void ibv_destroy_comp_channel_with_cq_fails_with_ebusy(void **state)
 {
 	struct api *api = *state;
@@ -343,6 +370,7 @@ int main(void)
 		cmocka_unit_test(ibv_create_cq_max_cqe_succeeds),
 		cmocka_unit_test(ibv_create_cq_invalid_comp_vector_fails),
 		cmocka_unit_test(ibv_create_cq_sets_members),
+		cmocka_unit_test(calls_that_return_an_errno_set_errno),
 		cmocka_unit_test(ibv_destroy_cq_with_qp_fails_with_ebusy),
 		cmocka_unit_test(ibv_destroy_comp_channel_with_cq_fails_with_ebusy),
 		cmocka_unit_test(ibv_req_notify_cq_reports_one_event),
