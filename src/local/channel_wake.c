@@ -100,7 +100,8 @@ static uint32_t recv_cq_place(const struct segment *segment, uint32_t qpn)
 /* The message was refused before. Each of its retries would generate an event without a completion. */
 static bool is_retried(const struct local_qp *lqp)
 {
-	return lqp->tx.rnr_until_ns || lqp->tx.retries_left < lqp->qp->attr.retry_cnt;
+	return lqp->tx.rnr_until_ns || lqp->tx.has_waited_last ||
+	       lqp->tx.retries_left < lqp->qp->attr.retry_cnt;
 }
 
 struct channel_wake *local_wake_choose(struct local_qp *lqp, const struct cell *cell,

@@ -199,6 +199,7 @@ static void local_ready(struct qp *qp)
 	lqp->tx.rnr_waited_ns = 0;
 	lqp->tx.rnr_until_ns = 0;
 	lqp->tx.retries_left = qp->attr.retry_cnt;
+	lqp->tx.has_waited_last = false;
 	push_on(lqp);
 }
 

@@ -166,9 +166,10 @@ struct local_qp {
 		uint64_t rnr_waited_ns;
 		uint64_t rnr_until_ns; /* end of the last RNR timer; 0: none since the last success */
 		uint32_t retries_left;
-		uint8_t rnr_code; /* RNR timer field of the last RNR NAK; RNR_CODE_NONE: none */
-		bool is_held;	  /* fault injection delays the message at sq.nxt (fault.h) */
-		bool has_passed;  /* this message has passed its fault point */
+		bool has_waited_last; /* for the ACK timeout after the last retry */
+		uint8_t rnr_code;     /* RNR timer field of the last RNR NAK; RNR_CODE_NONE: none */
+		bool is_held;	      /* fault injection delays the message at sq.nxt (fault.h) */
+		bool has_passed;      /* this message has passed its fault point */
 		bool has_compared_mtu;	 /* with that of the peer */
 		struct local_hold *hold; /* fault.c; NULL: no message was held so far */
 	} tx;

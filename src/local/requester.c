@@ -125,6 +125,7 @@ void local_requester_succeed(struct local_qp *lqp)
 	lqp->tx.rnr_left = lqp->qp->attr.rnr_retry;
 	lqp->tx.rnr_until_ns = 0;
 	lqp->tx.retries_left = lqp->qp->attr.retry_cnt;
+	lqp->tx.has_waited_last = false;
 	sq_retire(lqp->qp, IBV_WC_SUCCESS, VENDOR_ERR_NONE);
 }
 

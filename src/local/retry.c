@@ -27,13 +27,18 @@ void local_requester_retry_not_ready(struct local_qp *lqp)
 {
 	if (!local_requester_is_reliable(lqp))
 		return;
-	if (!lqp->tx.retries_left) {
+	/* The WQE fails when the ACK timeout has passed retry_cnt + 1 times (IBA 1.x §9.9.2.1.1). */
+	if (!lqp->tx.retries_left && lqp->tx.has_waited_last) {
 		requester_fail(lqp->qp, IBV_WC_RETRY_EXC_ERR, VENDOR_ERR_NO_RESPONSE);
 		return;
 	}
-	lqp->tx.retries_left--;
-	local_qp_count(lqp, LOCAL_RETRIES);
-	lqp->qp->usage->retries++;
+	if (lqp->tx.retries_left) {
+		lqp->tx.retries_left--;
+		local_qp_count(lqp, LOCAL_RETRIES);
+		lqp->qp->usage->retries++;
+	} else {
+		lqp->tx.has_waited_last = true;
+	}
 	local_requester_wait_for(lqp, WAIT_NOT_READY, requester_ack_timeout_ns(lqp->qp));
 }
 

@@ -426,6 +426,42 @@ static void ibv_post_send_no_response_completes_with_retry_exc_err(void **state)
 	}
 }
 
+/* Also without retries the requester waits for the ACK timeout once: 4.3 s, in which the peer enters RTR. */
+static void ibv_post_send_without_retries_waits_for_peer(void **state)
+{
+	struct pair_options options = {.stays_unconnected = true};
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct api *api = *state;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct pair pair;
+
+	pair_open(&pair, api, &options);
+	assert_int_equal(qp_to_init(pair.a.qp, 0), 0);
+	assert_int_equal(qp_to_init(pair.b.qp, IBV_ACCESS_REMOTE_WRITE), 0);
+	assert_int_equal(qp_to_rtr(pair.a.qp, api, pair.b.qp->qp_num), 0);
+	assert_int_equal(ibv_query_qp(pair.a.qp, &attr, IBV_QP_RQ_PSN, &init), 0);
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = attr.rq_psn,
+		.timeout = 20,
+		.max_rd_atomic = 1,
+	};
+	assert_int_equal(ibv_modify_qp(pair.a.qp, &attr,
+				       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+					       IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+					       IBV_QP_MAX_QP_RD_ATOMIC),
+			 0);
+	sge = sge_of(&pair.a, 0, 8);
+	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &pair.b, 0, 1);
+	post_send_ok(&pair.a, &wr);
+	wc_none(pair.a.cq);
+	assert_int_equal(qp_to_rtr(pair.b.qp, api, pair.a.qp->qp_num), 0);
+	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+	pair_close(&pair);
+}
+
 static void ibv_post_send_destroyed_peer_completes_with_retry_exc_err(void **state)
 {
 	struct pair_options options = {.rnr_retry = 7};
@@ -537,6 +573,7 @@ int main(void)
 		cmocka_unit_test(ibv_post_send_without_receive_completes_with_rnr_retry_exc_err),
 		cmocka_unit_test(ibv_post_send_late_receive_completes_after_rnr),
 		cmocka_unit_test(ibv_post_send_no_response_completes_with_retry_exc_err),
+		cmocka_unit_test(ibv_post_send_without_retries_waits_for_peer),
 		cmocka_unit_test(ibv_post_send_destroyed_peer_completes_with_retry_exc_err),
 		cmocka_unit_test(ibv_post_send_unmapped_remote_memory_completes_with_rem_op_err),
 		cmocka_unit_test(ibv_post_send_unsignaled_failure_completes),
