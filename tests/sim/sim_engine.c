@@ -72,6 +72,7 @@ void sim_device_open(struct device *device, const uint8_t gid[GID_BYTES])
 {
 	struct ipc_device_reply *info = &device->info;
 
+	device->dev_id = 1;
 	info->dev_id = 1;
 	info->netdev_mtu_bytes = 65536;
 	info->gid_count = 1;

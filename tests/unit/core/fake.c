@@ -40,6 +40,7 @@ void fake_open(struct fake *fake)
 	memset(&fake_calls, 0, sizeof(fake_calls));
 	open_engine(&fake->engine);
 	fake->device.is_present = true;
+	fake->device.dev_id = 7;
 	fake->device.info.dev_id = 7;
 	fake->device.info.netdev_mtu_bytes = 1500;
 	fake->device.info.gid_count = 1;

@@ -101,6 +101,7 @@ static void node_open(struct node *node, uint32_t slot)
 	struct ibv_context *pub = &node->context.pub.context;
 
 	engine_open(&node->engine, slot, &node->segment_fd);
+	node->device.dev_id = 1;
 	node->device.info.dev_id = 1;
 	node->device.info.netdev_mtu_bytes = 65536;
 	node->device.info.gid_count = 1;
