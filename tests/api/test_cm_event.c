@@ -353,8 +353,11 @@ static volatile sig_atomic_t may_jump;
 static void jump_out(int signal)
 {
 	(void)signal;
-	if (may_jump)
-		siglongjmp(jump, 1);
+	if (!may_jump)
+		return;
+	/* siglongjmp() unblocks the signal first: a handler that jumped again would leave the stack of this one in use. */
+	may_jump = 0;
+	siglongjmp(jump, 1);
 }
 
 struct signaller {

@@ -18,7 +18,7 @@ VERSION = 14
 
 
 def clang_format():
-    """The program of VERSION and None, or None and the reason why there is none."""
+    """The program of VERSION and None, or None and why not."""
     found = "no clang-format here"
     for name in (f"clang-format-{VERSION}", "clang-format"):
         if shutil.which(name):
