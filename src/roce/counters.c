@@ -62,7 +62,7 @@ const char *roce_counter_name(enum roce_counter counter)
 
 void roce_open_counters(struct roce *roce)
 {
-	const char *names[ROCE_COUNTER_COUNT + PACKET_REASON_COUNT] = {0};
+	const char *names[ROCE_ALL_COUNTERS] = {0};
 	char causes[PACKET_REASON_COUNT][SHOWN_NAME_BYTES];
 
 	for (int i = 0; i < ROCE_COUNTER_COUNT; i++)
@@ -72,7 +72,7 @@ void roce_open_counters(struct roce *roce)
 			 packet_reason_name((enum packet_reason)i));
 		names[ROCE_COUNTER_COUNT + i] = causes[i];
 	}
-	roce->counters = counters_register(roce->engine, "roce", names,
-					   ROCE_COUNTER_COUNT + PACKET_REASON_COUNT, roce->unshown);
+	roce->counters = counters_register(roce->engine, "roce", names, ROCE_ALL_COUNTERS,
+					   roce->unshown);
 	roce->unparsable = roce->counters + ROCE_COUNTER_COUNT;
 }

@@ -85,6 +85,9 @@ enum roce_counter {
 	ROCE_COUNTER_COUNT
 };
 
+/* Those of enum roce_counter, and behind them one for each enum packet_reason. */
+#define ROCE_ALL_COUNTERS ((unsigned int)ROCE_COUNTER_COUNT + (unsigned int)PACKET_REASON_COUNT)
+
 const char *roce_counter_name(enum roce_counter counter);
 
 struct roce;
@@ -194,7 +197,7 @@ struct roce {
 	uint64_t *counters; /* by enum roce_counter; in the segment, which `usrdma status` reads, or in `unshown` */
 	uint64_t *unparsable; /* by enum packet_reason */
 	/* Storage of the counters if the segment has no space for them. */
-	uint64_t unshown[ROCE_COUNTER_COUNT + PACKET_REASON_COUNT];
+	uint64_t unshown[ROCE_ALL_COUNTERS];
 	struct roce_datagrams datagrams;
 	struct roce_xrc xrc;
 	struct roce_batch batch;
