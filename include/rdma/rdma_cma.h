@@ -767,10 +767,10 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct s
  * Resolves the path to the destination address.
  *
  * *id*: an id whose address rdma_resolve_addr() has resolved.
- * *timeout_ms*: ignored. A RoCE path follows from the addresses; no subnet administrator is
- * queried.
+ * *timeout_ms*: not 0; otherwise ignored. A RoCE path follows from the addresses; no subnet
+ * administrator is queried.
  * Returns 0, or -1 with errno. Sync: ROUTE_RESOLVED.
- * Errors: EINVAL: the address is not resolved, or the id has passed this step.
+ * Errors: EINVAL: the address is not resolved, the id has passed this step, or *timeout_ms* is 0.
  * Threads: any. Does not block on an asynchronous id.
  * State: after RDMA_CM_EVENT_ROUTE_RESOLVED id->route.path_rec is set and rdma_connect() may be
  * called.

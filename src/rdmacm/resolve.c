@@ -189,6 +189,9 @@ int rcm_resolve_route(struct rcm_id *id, int timeout_ms)
 	};
 	int ret = 0;
 
+	/* As Linux does; the daemon ignores the timeout. */
+	if (!timeout_ms)
+		return -EINVAL;
 	if (!rcm_event_is_awaited(id, RDMA_CM_EVENT_ROUTE_RESOLVED))
 		ret = rcm_id_request(id, &req, sizeof(req));
 	return ret ? ret : rcm_event_complete(id, RDMA_CM_EVENT_ROUTE_RESOLVED);

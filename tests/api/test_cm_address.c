@@ -342,6 +342,7 @@ static void rdma_resolve_addr_invalid_argument_fails(void **state)
 	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&dst), 100), 0);
 	assert_minus1_errno(rdma_resolve_addr(id, NULL, sa(&dst), 100), EINVAL);
 	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_minus1_errno(rdma_resolve_route(id, 0), EINVAL);
 	assert_int_equal(rdma_resolve_route(id, 100), 0);
 	cm_pass(channel, id, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	assert_int_equal(rdma_destroy_id(id), 0);
