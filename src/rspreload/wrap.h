@@ -2,12 +2,35 @@
 #ifndef USRDMA_RSPRELOAD_WRAP_H
 #define USRDMA_RSPRELOAD_WRAP_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
 #include "rspreload/sock.h"
 
 /* Common functions of the wrap_*.c files, which replace functions of the C library. */
+
+/*
+ * The first declaration of a function that replaces a system call. A thread with PTHREAD_CANCEL_ASYNCHRONOUS may be cancelled in system
+ * calls, as iperf3 does with its threads, but not while it holds locks of this library: until the function returns, it is
+ * cancelled at cancellation points only.
+ */
+#define DEFERS_CANCEL \
+	__attribute__((cleanup(wrap_restore_cancel), unused)) int cancel_type = wrap_defer_cancel()
+
+static inline int wrap_defer_cancel(void)
+{
+	int before = PTHREAD_CANCEL_DEFERRED;
+
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &before);
+	return before;
+}
+
+static inline void wrap_restore_cancel(const int *before)
+{
+	if (*before != PTHREAD_CANCEL_DEFERRED)
+		pthread_setcanceltype(*before, NULL);
+}
 
 /* The sock of an rsocket's number, with a reference; NULL: not an rsocket, the call is passed to the kernel. */
 struct sock *wrap_find(int number);

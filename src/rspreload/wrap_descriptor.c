@@ -28,6 +28,7 @@
 
 EXPORT int close(int fd)
 {
+	DEFERS_CANCEL;
 	struct sock *sock;
 	bool is_last;
 	int ret;
@@ -46,6 +47,8 @@ EXPORT int close(int fd)
 
 EXPORT int close_range(unsigned first, unsigned last, int flags)
 {
+	DEFERS_CANCEL;
+
 	if (!(flags & (int)CLOSE_RANGE_CLOEXEC) && !sock_in_vfork_child())
 		sock_unname_range(first, last);
 	return real.close_range(first, last, flags);
@@ -55,6 +58,8 @@ EXPORT int close_range(unsigned first, unsigned last, int flags)
 int __close(int fd);
 EXPORT int __close(int fd)
 {
+	DEFERS_CANCEL;
+
 	return close(fd);
 }
 
@@ -82,6 +87,8 @@ EXPORT long syscall(long number, ...)
 
 EXPORT void closefrom(int first)
 {
+	DEFERS_CANCEL;
+
 	close_range(first < 0 ? 0 : (unsigned)first, UINT_MAX, 0);
 }
 
@@ -158,11 +165,15 @@ static int duplicate_to(int fd, int to, int flags)
 
 EXPORT int dup(int fd)
 {
+	DEFERS_CANCEL;
+
 	return duplicate_from(fd, 0, 0, __builtin_return_address(0));
 }
 
 EXPORT int dup2(int fd, int to)
 {
+	DEFERS_CANCEL;
+
 	if (fd == to)
 		return real.fcntl(fd, F_GETFD) < 0 ? -1 : to;
 	return duplicate_to(fd, to, 0);
@@ -170,6 +181,8 @@ EXPORT int dup2(int fd, int to)
 
 EXPORT int dup3(int fd, int to, int flags)
 {
+	DEFERS_CANCEL;
+
 	if (fd == to) {
 		errno = EINVAL;
 		return -1;
@@ -200,6 +213,7 @@ static int wrap_descriptor_control(int fd, int cmd, void *argument, const void *
 /* Every argument of fcntl() fits into a pointer. Commands without an argument ignore it. */
 EXPORT int fcntl(int fd, int cmd, ...)
 {
+	DEFERS_CANCEL;
 	va_list arguments;
 	void *argument;
 
@@ -211,6 +225,7 @@ EXPORT int fcntl(int fd, int cmd, ...)
 
 EXPORT int fcntl64(int fd, int cmd, ...)
 {
+	DEFERS_CANCEL;
 	va_list arguments;
 	void *argument;
 
@@ -264,6 +279,7 @@ static int notify_owner(int fd, int *owner)
 
 EXPORT int ioctl(int fd, unsigned long request, ...)
 {
+	DEFERS_CANCEL;
 	struct sock *sock = wrap_find(fd);
 	va_list arguments;
 	void *argument;
@@ -315,6 +331,7 @@ static mode_t as_socket(mode_t mode)
 
 EXPORT int fstat(int fd, struct stat *stat)
 {
+	DEFERS_CANCEL;
 	struct sock *sock = wrap_find(fd);
 	int ret = real.fstat(fd, stat);
 
@@ -327,6 +344,7 @@ EXPORT int fstat(int fd, struct stat *stat)
 
 EXPORT int fstat64(int fd, struct stat64 *stat)
 {
+	DEFERS_CANCEL;
 	struct sock *sock = wrap_find(fd);
 	int ret = real.fstat64(fd, stat);
 
@@ -340,6 +358,7 @@ EXPORT int fstat64(int fd, struct stat64 *stat)
 /* The placeholder may be seekable; a socket is not. */
 EXPORT off64_t lseek64(int fd, off64_t offset, int whence)
 {
+	DEFERS_CANCEL;
 	struct sock *sock = wrap_find(fd);
 
 	if (!sock)
@@ -351,6 +370,7 @@ EXPORT off64_t lseek64(int fd, off64_t offset, int whence)
 
 EXPORT off_t lseek(int fd, off_t offset, int whence)
 {
+	DEFERS_CANCEL;
 	off64_t at = lseek64(fd, offset, whence);
 
 	/* A 32-bit off_t can overflow. */

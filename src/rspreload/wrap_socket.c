@@ -49,6 +49,7 @@ static int open_plain(int domain, int type, int protocol, const void *caller)
 
 EXPORT int socket(int domain, int type, int protocol)
 {
+	DEFERS_CANCEL;
 	const void *caller = __builtin_return_address(0);
 
 	/* Sockets that librdmacm and libibverbs create for themselves do not become rsockets. */
@@ -98,6 +99,7 @@ static int fall_back(struct sock *sock)
 
 EXPORT int bind(int fd, __CONST_SOCKADDR_ARG addr, socklen_t bytes)
 {
+	DEFERS_CANCEL;
 	struct sock *sock = wrap_find(fd);
 	int ret;
 
@@ -113,6 +115,7 @@ EXPORT int bind(int fd, __CONST_SOCKADDR_ARG addr, socklen_t bytes)
 
 EXPORT int listen(int fd, int backlog)
 {
+	DEFERS_CANCEL;
 	struct sock *sock = sock_find(fd);
 	int ret;
 
@@ -187,11 +190,15 @@ static int accept_flags(int fd, struct sockaddr *addr, socklen_t *bytes, int fla
 
 EXPORT int accept(int fd, __SOCKADDR_ARG addr, socklen_t *bytes)
 {
+	DEFERS_CANCEL;
+
 	return accept_flags(fd, addr.__sockaddr__, bytes, 0, __builtin_return_address(0));
 }
 
 EXPORT int accept4(int fd, __SOCKADDR_ARG addr, socklen_t *bytes, int flags)
 {
+	DEFERS_CANCEL;
+
 	return accept_flags(fd, addr.__sockaddr__, bytes, flags, __builtin_return_address(0));
 }
 
@@ -222,6 +229,7 @@ static int connect_tcp(struct sock *sock, int fd, const struct sockaddr *addr, s
 
 EXPORT int connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t bytes)
 {
+	DEFERS_CANCEL;
 	struct sock *sock = sock_find(fd);
 	int ret;
 
@@ -238,6 +246,7 @@ EXPORT int connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t bytes)
 
 EXPORT int shutdown(int fd, int how)
 {
+	DEFERS_CANCEL;
 	struct sock *sock = wrap_find(fd);
 
 	if (!sock)
@@ -247,6 +256,7 @@ EXPORT int shutdown(int fd, int how)
 
 EXPORT int getpeername(int fd, __SOCKADDR_ARG addr, socklen_t *bytes)
 {
+	DEFERS_CANCEL;
 	struct sock *sock = wrap_find(fd);
 
 	if (!sock)
@@ -256,6 +266,7 @@ EXPORT int getpeername(int fd, __SOCKADDR_ARG addr, socklen_t *bytes)
 
 EXPORT int getsockname(int fd, __SOCKADDR_ARG addr, socklen_t *bytes)
 {
+	DEFERS_CANCEL;
 	struct sock *sock = wrap_find(fd);
 
 	if (!sock)
@@ -273,6 +284,7 @@ static ssize_t option_done(struct sock *sock, int ret)
 
 EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t bytes)
 {
+	DEFERS_CANCEL;
 	struct sock *sock = wrap_find(fd);
 
 	if (!sock)
@@ -282,6 +294,7 @@ EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t 
 
 EXPORT int getsockopt(int fd, int level, int name, void *value, socklen_t *bytes)
 {
+	DEFERS_CANCEL;
 	struct sock *sock = wrap_find(fd);
 
 	if (!sock)

@@ -19,6 +19,7 @@
 
 EXPORT ssize_t read(int fd, void *buf, size_t count)
 {
+	DEFERS_CANCEL;
 	struct wrap_rsocket rsocket;
 
 	if (!wrap_is_rsocket_to_read(fd, 0, &rsocket))
@@ -28,6 +29,7 @@ EXPORT ssize_t read(int fd, void *buf, size_t count)
 
 EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
+	DEFERS_CANCEL;
 	struct wrap_rsocket rsocket;
 
 	if (!wrap_is_rsocket_to_read(fd, 0, &rsocket))
@@ -37,6 +39,7 @@ EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 
 EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
 {
+	DEFERS_CANCEL;
 	struct wrap_rsocket rsocket;
 
 	if (!wrap_is_rsocket_to_read(fd, flags, &rsocket))
@@ -58,6 +61,8 @@ static ssize_t receive_from(int fd, void *buf, size_t len, int flags, struct soc
 EXPORT ssize_t recvfrom(int fd, void *buf, size_t len, int flags, __SOCKADDR_ARG addr,
 			socklen_t *bytes)
 {
+	DEFERS_CANCEL;
+
 	return receive_from(fd, buf, len, flags, addr.__sockaddr__, bytes);
 }
 
@@ -80,6 +85,7 @@ static void descriptors_came(struct msghdr *msg, const void *caller)
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
+	DEFERS_CANCEL;
 	struct wrap_rsocket rsocket;
 
 	if (!wrap_is_rsocket_to_read(fd, flags, &rsocket)) {
@@ -116,6 +122,7 @@ static int receive_many(struct wrap_rsocket rsocket, struct mmsghdr *msgs, unsig
 EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags,
 		    struct timespec *timeout)
 {
+	DEFERS_CANCEL;
 	struct wrap_rsocket rsocket;
 
 	if (!wrap_is_rsocket_to_read(fd, flags, &rsocket)) {
@@ -132,6 +139,7 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags,
 
 EXPORT ssize_t write(int fd, const void *buf, size_t count)
 {
+	DEFERS_CANCEL;
 	struct wrap_rsocket rsocket;
 
 	if (!wrap_is_rsocket_settled(fd, &rsocket))
@@ -141,6 +149,7 @@ EXPORT ssize_t write(int fd, const void *buf, size_t count)
 
 EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
+	DEFERS_CANCEL;
 	struct wrap_rsocket rsocket;
 
 	if (!wrap_is_rsocket_settled(fd, &rsocket))
@@ -150,6 +159,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
 
 EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 {
+	DEFERS_CANCEL;
 	struct wrap_rsocket rsocket;
 
 	if (!wrap_is_rsocket_settled(fd, &rsocket))
@@ -181,6 +191,7 @@ static ssize_t send_message(struct wrap_rsocket rsocket, const struct msghdr *ms
 EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, __CONST_SOCKADDR_ARG addr,
 		      socklen_t bytes)
 {
+	DEFERS_CANCEL;
 	struct wrap_rsocket rsocket;
 
 	if (!wrap_is_rsocket_settled(fd, &rsocket))
@@ -190,6 +201,7 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, __CONST_SO
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
+	DEFERS_CANCEL;
 	struct wrap_rsocket rsocket;
 
 	if (!wrap_is_rsocket_settled(fd, &rsocket))
@@ -213,6 +225,7 @@ static int send_many(struct wrap_rsocket rsocket, struct mmsghdr *msgs, unsigned
 
 EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags)
 {
+	DEFERS_CANCEL;
 	struct wrap_rsocket rsocket;
 
 	if (!wrap_is_rsocket_settled(fd, &rsocket))
@@ -265,11 +278,14 @@ static ssize_t send_file_to(int out, int in, off64_t *offset, size_t count)
 
 EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t count)
 {
+	DEFERS_CANCEL;
+
 	return send_file_to(out, in, offset, count);
 }
 
 EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t count)
 {
+	DEFERS_CANCEL;
 	off64_t at = offset ? *offset : 0;
 	ssize_t ret = send_file_to(out, in, offset ? &at : NULL, count);
 
@@ -287,6 +303,8 @@ ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t room, int flags, __
 
 EXPORT ssize_t __read_chk(int fd, void *buf, size_t count, size_t room)
 {
+	DEFERS_CANCEL;
+
 	if (count > room)
 		__chk_fail();
 	return read(fd, buf, count);
@@ -294,6 +312,8 @@ EXPORT ssize_t __read_chk(int fd, void *buf, size_t count, size_t room)
 
 EXPORT ssize_t __recv_chk(int fd, void *buf, size_t len, size_t room, int flags)
 {
+	DEFERS_CANCEL;
+
 	if (len > room)
 		__chk_fail();
 	return recv(fd, buf, len, flags);
@@ -302,6 +322,8 @@ EXPORT ssize_t __recv_chk(int fd, void *buf, size_t len, size_t room, int flags)
 EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t room, int flags,
 			      __SOCKADDR_ARG addr, socklen_t *bytes)
 {
+	DEFERS_CANCEL;
+
 	if (len > room)
 		__chk_fail();
 	return receive_from(fd, buf, len, flags, addr.__sockaddr__, bytes);

@@ -96,6 +96,8 @@ static int poll_crowd(struct pollfd *fds, nfds_t count, int timeout_ms, const si
 
 EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
+	DEFERS_CANCEL;
+
 	if (preload_is_polling())
 		return preload_sleep(fds, count, timeout);
 	return has_any(fds, count) ? poll_crowd(fds, count, timeout, NULL) :
@@ -116,6 +118,7 @@ static int wrap_wait_to_ms(const struct timespec *time, int *timeout_ms)
 EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
 		 const sigset_t *mask)
 {
+	DEFERS_CANCEL;
 	int timeout_ms;
 
 	if (!has_any(fds, count))
@@ -172,6 +175,7 @@ static int select_result(int ret)
 
 EXPORT int select(int most, fd_set *in, fd_set *out, fd_set *except, struct timeval *timeout)
 {
+	DEFERS_CANCEL;
 	fd_set *const sets[SELECT_SETS] = {in, out, except};
 	uint64_t start_ns = clock_now_ns();
 	struct timespec time;
@@ -189,6 +193,7 @@ EXPORT int select(int most, fd_set *in, fd_set *out, fd_set *except, struct time
 EXPORT int pselect(int most, fd_set *in, fd_set *out, fd_set *except,
 		   const struct timespec *timeout, const sigset_t *mask)
 {
+	DEFERS_CANCEL;
 	fd_set *const sets[SELECT_SETS] = {in, out, except};
 	int ret;
 
@@ -207,6 +212,7 @@ static bool epoll_has_rdma(struct sock *sock)
 
 EXPORT int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 {
+	DEFERS_CANCEL;
 	struct sock *sock = sock_find(fd);
 	int ret;
 
@@ -257,6 +263,7 @@ static int wait_in(struct sock *set, struct epoll_event *events, int most, int t
 
 EXPORT int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
 {
+	DEFERS_CANCEL;
 	struct sock *set;
 
 	if (preload_is_polling())
@@ -269,6 +276,7 @@ EXPORT int epoll_wait(int epoll, struct epoll_event *events, int most, int timeo
 EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout,
 		       const sigset_t *mask)
 {
+	DEFERS_CANCEL;
 	struct sock *set = find_set(epoll);
 
 	return set ? wait_in(set, events, most, timeout, mask) :
@@ -278,6 +286,7 @@ EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int most, int time
 EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
 			const struct timespec *timeout, const sigset_t *mask)
 {
+	DEFERS_CANCEL;
 	struct sock *set = find_set(epoll);
 	int timeout_ms;
 
@@ -296,6 +305,8 @@ int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout
 
 EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room)
 {
+	DEFERS_CANCEL;
+
 	if (count > room / sizeof(*fds))
 		__chk_fail();
 	return poll(fds, count, timeout);
@@ -304,6 +315,8 @@ EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room
 EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
 		       const sigset_t *mask, size_t room)
 {
+	DEFERS_CANCEL;
+
 	if (count > room / sizeof(*fds))
 		__chk_fail();
 	return ppoll(fds, count, timeout, mask);

@@ -98,6 +98,51 @@ static void *send_all(void *arg)
 	return NULL;
 }
 
+static void *send_until_cancelled(void *arg)
+{
+	static const char bytes[1000];
+
+	MUST(!pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL));
+	victim = (int)syscall(SYS_gettid);
+	while (write(client, bytes, sizeof(bytes)) > 0)
+		;
+	return arg;
+}
+
+/* Reads until `last` was received. */
+static void read_up_to(char last)
+{
+	char bytes[1000];
+	ssize_t count;
+
+	do {
+		count = read(server, bytes, sizeof(bytes));
+		MUST(count > 0);
+	} while (bytes[count - 1] != last);
+}
+
+/* iperf3 cancels its threads so. Their system calls hold no locks. */
+static void cancelled_anywhere(void)
+{
+	for (int round = 0; round < 20 * ROUNDS; round++) {
+		pthread_t thread;
+		char bytes[1000];
+
+		victim = 0;
+		MUST(!pthread_create(&thread, NULL, send_until_cancelled, NULL));
+		while (!victim)
+			usleep(100);
+		for (int i = 0; i < round; i++)
+			MUST(read(server, bytes, sizeof(bytes)) > 0);
+		MUST(!pthread_cancel(thread) && !pthread_join(thread, NULL));
+		while (send(client, "x", 1, MSG_DONTWAIT) < 0) {
+			MUST(errno == EAGAIN);
+			(void)!recv(server, bytes, sizeof(bytes), MSG_DONTWAIT);
+		}
+		read_up_to('x');
+	}
+}
+
 static void close_number(void *number)
 {
 	close(*(int *)number);
@@ -259,6 +304,7 @@ void threads_are_cancelled(void)
 		is_over = false;
 		MUST(!pthread_create(&other, NULL, go_on, NULL));
 	}
+	cancelled_anywhere();
 	start_and_cancel(send_all, true);
 	/* There may be room for a byte. The test is that the call returns. */
 	MUST(send(client, "x", 1, MSG_DONTWAIT) == 1 || errno == EAGAIN);
