@@ -4,6 +4,7 @@
 import re
 
 from bench import pairs
+from tests.programs import versions
 
 POSIX = "posix,self"  # UCX_TLS
 
@@ -12,7 +13,7 @@ def ucx(test, size, iterations, *options, **env):
     """Runs a test of ucx_perftest, UCP with UCX_TLS or one UCT transport with -x. Returns the fields of its result."""
     port = pairs.new_port()
     place = pairs.Place(env=dict(env, UCX_LOG_LEVEL="error"))
-    command = ["ucx_perftest", "-p", str(port)]
+    command = [*map(str, versions.ucx_perftest()), "-p", str(port)]
     printed = pairs.pair(place, command,
                          command + ["127.0.0.1", "-t", test, "-s", str(size), "-n", str(iterations), *options],
                        port, pairs.tcp_ready)

@@ -6,6 +6,7 @@ import re
 import signal
 
 from tests.programs import lab as laboratory
+from tests.programs import versions
 from tests.programs.lab import check
 
 
@@ -67,9 +68,21 @@ def rdma_client_server(lab, address):
     check("rdma_server: end 0" in server.finish(lab.seconds(20)), server.story())
 
 
+def cmtime_counted(lab, address, port, connections):
+    words = ["cmtime", "-p", port, "-c", connections]
+    server = lab.start(*words, "-b", address)
+    lab.listens_tcp(server, port)
+    client = lab.client(*words, "-s", address)
+    check(re.search(rf"^cm_conn +{connections}$", client.finish(lab.seconds(60)), re.M), client.story())
+    server.finish(lab.seconds(60))
+
+
 def cmtime(lab, address, connections):
-    """The server of cmtime runs until it receives a signal."""
+    """The server of cmtime of rdma-core 44 runs until it receives a signal."""
     port = lab.port()
+    if versions.cmtime_counts():
+        cmtime_counted(lab, address, port, connections)
+        return
     server = lab.start("cmtime", "-b", address, "-p", port)
     lab.listens_cm(server, port)
     client = lab.client("cmtime", "-s", address, "-p", port, "-c", connections)

@@ -5,6 +5,7 @@ which connects by the rdma_cm and verifies its data. Tests that select a GID or 
 import re
 
 from tests.programs import lab as laboratory
+from tests.programs import versions
 from tests.programs.lab import check
 
 TRANSPORTS = ("rc_v,self", "ud_v,self", "rc_v,ud_v,self")
@@ -36,11 +37,11 @@ def perftest(lab, side, transports, test, size, *options):
     port = lab.port()
     # Without keepalive messages, nothing wakes a thread that missed an event.
     env = dict(settings(side, transports), UCX_KEEPALIVE_INTERVAL="inf")
-    server = lab.start("ucx_perftest", "-p", port, *options, **env)
+    server = lab.start(*versions.ucx_perftest(), "-p", port, *options, **env)
     lab.listens_tcp(server, port)
     iterations = 50 if size > 4096 else 500
-    client = lab.client("ucx_perftest", "-p", port, side["ip4"], "-t", test, "-s", size, "-n", iterations, "-w", 10,
-                        *options, **env)
+    client = lab.client(*versions.ucx_perftest(), "-p", port, side["ip4"], "-t", test, "-s", size, "-n", iterations,
+                        "-w", 10, *options, **env)
     printed = client.finish(lab.seconds(60))
     server.finish(lab.seconds(20))
     final = re.search(r"^Final:\s+(\d+)", printed, re.M)

@@ -37,7 +37,7 @@ QPERF = ["rc_bw", "rc_bi_bw", "rc_lat", "rc_rdma_read_bw", "rc_rdma_read_lat", "
 def perftest(lab, program, side, *options):
     port = lab.port()
     iterations = 20 if "-a" in options else 200
-    until = [] if "-D" in options else ["-n", iterations]
+    until = [] if "-D" in options or "-n" in options else ["-n", iterations]
     common = [program, "-F", "-d", side["device"], "-x", side["gid"], "-p", port, *until, *options]
     server = lab.start(*common)
     if "-R" in options:

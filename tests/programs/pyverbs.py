@@ -8,6 +8,7 @@ import re
 import shutil
 
 from tests.programs import lab as laboratory
+from tests.programs.debian_programs import RDMA_COMMAND
 from tests.programs.lab import Failure, check
 
 SUITE = "/usr/share/doc/rdma-core/tests"
@@ -42,11 +43,22 @@ def unpack(lab):
     return where
 
 
+def rdma_command(lab):
+    """A directory with a command `rdma` that lists no device: the tests then look in sysfs for the interface."""
+    where = os.path.join(lab.scratch, "bin")
+    os.makedirs(where, exist_ok=True)
+    with open(os.path.join(where, "rdma"), "w", encoding="ascii") as script:
+        script.write(RDMA_COMMAND)
+    os.chmod(where, 0o755)
+    os.chmod(os.path.join(where, "rdma"), 0o755)
+    return where
+
+
 def run_suite(lab, side):
     arguments = ["--dev", side["device"], "--port", "1", "-v"]
     for module in MODULES:
         arguments += ["-k", f"tests.test_{module}."]
-    program = lab.start(PYTHON, "-c", RUNNER, *arguments)
+    program = lab.start(PYTHON, "-c", RUNNER, *arguments, PATH=f"{rdma_command(lab)}:{os.environ['PATH']}")
     return program.finish(lab.seconds(200), None), program
 
 

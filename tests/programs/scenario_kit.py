@@ -25,7 +25,9 @@ STATUSES = {
 PACED = {"USRDMA_FAULT": "completion:delay=2ms"}
 PYTHON = "/usr/bin/python3"
 SEVERITY_ERROR = 0x800000  # of tshark
-PERFTEST_MESSAGE = r"Failed status (?P<status>\d+): wr_id (?P<wr_id>\d+) syndrom (?P<vendor_err>0x[0-9a-f]+)"
+# perftest 25.01 may first notice that it cannot exchange keys.
+PERFTEST_MESSAGE = (r"Couldn't read remote address|Failed status (?P<status>\d+): wr_id (?P<wr_id>\d+) "
+                    r"syndrom (?P<vendor_err>0x[0-9a-f]+)")
 UCX_MESSAGE = (r"\[\w+:(?P<pid>\d+)\b.* send completion with error: {} \[qpn (?P<qpn>0x[0-9a-f]+) wrid "
                r"(?P<wr_id>0x[0-9a-f]+) ?vendor_err (?P<vendor_err>0x[0-9a-f]+)\]")
 

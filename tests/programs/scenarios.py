@@ -5,6 +5,7 @@ rdma_client, and a pyverbs script. For each the program's message, `usrdma why` 
 import os
 
 from tests.programs import lab as laboratory
+from tests.programs import versions
 from tests.programs.consumers_mpi import UCX as MPI_OVER_UCX
 from tests.programs.lab import LOOPBACK, SOURCE
 from tests.programs.scenario_kit import PACED, PERFTEST_MESSAGE, PYTHON, UCX_MESSAGE, Row, perftest, run
@@ -15,9 +16,10 @@ MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 def ucx_perftest(lab):
     port = lab.port()
-    server = lab.start("ucx_perftest", "-p", port, **UCX)
+    server = lab.start(*versions.ucx_perftest(), "-p", port, **UCX)
     lab.listens_tcp(server, port)
-    return lab.start("ucx_perftest", "-p", port, LOOPBACK["ip4"], "-t", "tag_lat", "-n", 10000000, **UCX), server
+    return lab.start(*versions.ucx_perftest(), "-p", port, LOOPBACK["ip4"], "-t", "tag_lat", "-n", 10000000,
+                     **UCX), server
 
 
 def mpi_ring(lab):

@@ -3,6 +3,7 @@
 `usrdma why` and `usrdma trace` of its host agree."""
 
 from tests.programs import lab as laboratory
+from tests.programs import versions
 from tests.programs.lab import WIRE
 from tests.programs.scenario_kit import PACED, PERFTEST_MESSAGE, UCX_MESSAGE, Row, perftest, run
 
@@ -20,10 +21,10 @@ def watched_perftest(lab):
 
 def ucx_perftest(lab):
     port = lab.port()
-    server = lab.start("ucx_perftest", "-p", port, **UCX, **PACED)
+    server = lab.start(*versions.ucx_perftest(), "-p", port, **UCX, **PACED)
     lab.listens_tcp(server, port)
-    return lab.client("ucx_perftest", "-p", port, WIRE["ip4"], "-t", "ucp_get", "-s", 4096, "-n", 10000000, **UCX,
-                      **PACED), server
+    return lab.client(*versions.ucx_perftest(), "-p", port, WIRE["ip4"], "-t", "ucp_get", "-s", 4096, "-n", 10000000,
+                      **UCX, **PACED), server
 
 
 def ucmatose(lab):

@@ -9,6 +9,7 @@ import subprocess
 
 from tests.programs import cm, mckey, rsocket
 from tests.programs import lab as laboratory
+from tests.programs import versions
 from tests.programs.lab import LOOPBACK, WIRE, check
 
 TOOLS = ("cmtime", "mckey", "rcopy", "rdma_client", "rdma_server", "rdma_xclient", "rdma_xserver", "riostream",
@@ -100,6 +101,9 @@ def size_too_small(lab):
 
 NOWHERE = "no-such-host.invalid"
 
+# What precedes it differs among the releases of rdma-core.
+GETADDRINFO = re.compile(r"^(?:\w+: |rdma_)getaddrinfo error", re.M)
+
 # Command lines that fail before a connection, for which Debian's program prints the reason.
 HOPELESS = (("rping", "-c", "-a", "127.0.0.1", "-C", "-1"), ("rping", "-c", "-a", NOWHERE),
             ("mckey", "-s", "-m", NOWHERE), ("ucmatose", "-s", NOWHERE), ("udaddy", "-s", NOWHERE),
@@ -112,6 +116,7 @@ def hopeless(lab, name, *argv):
     status, words = said(lab, name, *argv)
     own_status, own_words = said(lab, lab.own(name), *argv)
     check(own_status == status, f"exit status {own_status}, Debian's {status}")
+    own_words, words = (GETADDRINFO.sub(r"getaddrinfo error", text) for text in (own_words, words))
     check(own_words.replace(lab.own(name), name) == words.replace(f"/usr/bin/{name}", name),
           f"{own_words}Debian's: {words}")
 
@@ -164,7 +169,8 @@ def pairs(lab, cases, side):
         cases.run(f"rdma_client and rdma_server: {who}", cm.rdma_client_server, mixed, address)
         cases.run(f"rdma_xclient and rdma_xserver: {who}", one_message, mixed, address)
         cases.run(f"rdma_xclient and rdma_xserver, XRC: {who}", one_message, mixed, address, "-c", "x")
-        cases.run(f"cmtime -c 200: {who}", cm.cmtime, mixed, address, 200)
+        if not versions.cmtime_counts():
+            cases.run(f"cmtime -c 200: {who}", cm.cmtime, mixed, address, 200)
 
 
 def one_message(mixed, address, *options):
@@ -247,7 +253,8 @@ def body(lab, cases):
     cases.run("the words of ucmatose", same_words, lab, ["ucmatose", "-m"], ["ucmatose", "-m", "-s", at])
     cases.run("the words of udaddy", same_words, lab, ["udaddy"], ["udaddy", "-s", at])
     cases.run("the words of rdma_client", same_words, lab, ["rdma_server"], ["rdma_client", "-s", at])
-    cases.run("the words of cmtime", same_words, lab, ["cmtime"], ["cmtime", "-s", at, "-b", at, "-c", 10], False)
+    if not versions.cmtime_counts():
+        cases.run("the words of cmtime", same_words, lab, ["cmtime"], ["cmtime", "-s", at, "-b", at, "-c", 10], False)
     cases.run("nobody listens", cm.refused, Mixed(lab, "ours", "ours"), at)
     for argv in HOPELESS:
         cases.run(" ".join(argv), hopeless, lab, *argv)

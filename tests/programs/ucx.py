@@ -7,6 +7,7 @@ import re
 import shutil
 
 from tests.programs import lab as laboratory
+from tests.programs import versions
 from tests.programs.lab import WIRE, check
 from tests.programs.why import no_warnings
 
@@ -16,7 +17,7 @@ FINAL = re.compile(r"^Final:\s+(\d+)\s+([\d.]+)", re.M)
 def ucx(lab, side, tls, *test, **extra_env):
     port = lab.port()
     env = {"UCX_TLS": tls, "UCX_NET_DEVICES": f"{side['device']}:1", "UCX_IB_GID_INDEX": str(side["gid"]), **extra_env}
-    common = ["ucx_perftest", "-p", port, *test]
+    common = [*versions.ucx_perftest(), "-p", port, *test]
     server = lab.start(*common, **env)
     lab.listens_tcp(server, port)
     client = lab.client(*common, side["ip4"], **env)
