@@ -246,7 +246,9 @@ def no_such_directory(lab):
 
 def body(lab, cases):
     for name in TOOLS:
-        cases.run(f"the options of {name}", options, lab, name)
+        # Ours has the options of rdma-core 44.
+        if name != "cmtime" or not versions.cmtime_counts():
+            cases.run(f"the options of {name}", options, lab, name)
     at = LOOPBACK["ip4"]
     cases.run("the words of rping", same_words, lab, ["rping", "-s", "-a", at, "-v"],
               ["rping", "-c", "-a", at, "-v", "-C", "3"])

@@ -33,3 +33,10 @@ def perftest_asks_mlx5():
 def cmtime_counts():
     """Whether the server of cmtime has the number of connections as an option, too, and then ends."""
     return "num_threads" in printed("cmtime", "-h")
+
+
+@functools.cache
+def ucx_flushes_rc():
+    """Whether UCX's rc_v flushes after it has written, on other devices than those of mlx5 (README.md)."""
+    version = re.search(r"ersion:? (\d+)\.(\d+)", printed("ucx_info", "-v"))
+    return version is None or (int(version[1]), int(version[2])) < (1, 18)
