@@ -92,7 +92,7 @@ struct device {
 	unsigned int rail;  /* number of preceding devices of the view on the same interface */
 	const struct profile *profile;	 /* NULL: as the profile usrdma */
 	uint32_t counts[DEVICE_OBJECTS]; /* number of objects of this process; engine.lock */
-	uint32_t dev_id;		 /* that of `info`, which does not change */
+	uint32_t dev_id;		 /* the dev_id of `info`; it never changes */
 	struct ipc_device_reply info;	 /* of the last query; device_lock */
 };
 

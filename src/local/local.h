@@ -166,7 +166,7 @@ struct local_qp {
 		uint64_t rnr_waited_ns;
 		uint64_t rnr_until_ns; /* end of the last RNR timer; 0: none since the last success */
 		uint32_t retries_left;
-		bool has_waited_last; /* for the ACK timeout after the last retry */
+		bool has_waited_last; /* the ACK timeout after the last retry has begun */
 		uint8_t rnr_code;     /* RNR timer field of the last RNR NAK; RNR_CODE_NONE: none */
 		bool is_held;	      /* fault injection delays the message at sq.nxt (fault.h) */
 		bool has_passed;      /* this message has passed its fault point */

@@ -121,7 +121,7 @@ static void read_up_to(char last)
 	} while (bytes[count - 1] != last);
 }
 
-/* iperf3 cancels its threads so. Their system calls hold no locks. */
+/* iperf3 cancels its threads in this way. A system call of the kernel leaves no lock held when its thread ends. */
 static void cancelled_anywhere(void)
 {
 	for (int round = 0; round < 20 * ROUNDS; round++) {
