@@ -131,6 +131,7 @@ static int send_wqe(struct qp *qp, struct send_wqe *wqe)
 	};
 	struct sge_iovs payload = {.iov = iov, .max = MAX_SGE};
 	enum vendor_err err;
+	int ret;
 
 	if (__builtin_expect(wqe->injected_status, 0))
 		return fail_next(qp, (enum ibv_wc_status)wqe->injected_status, VENDOR_ERR_INJECTED);
@@ -142,7 +143,8 @@ static int send_wqe(struct qp *qp, struct send_wqe *wqe)
 	if (err)
 		return fail_next(qp, IBV_WC_LOC_PROT_ERR, err);
 	datagram.iov_count = payload.count;
-	return ah->transport->send_datagram(qp, ah, &datagram);
+	ret = ah->transport->send_datagram(qp, ah, &datagram);
+	return ret == -EFAULT ? fail_next(qp, IBV_WC_LOC_PROT_ERR, VENDOR_ERR_MEMORY_GONE) : ret;
 }
 
 /* One turn of a QP. Returns how many datagrams were sent. */

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/resize.h"
 #include "base/syscalls.h"
+#include "base/user_copy.h"
 #include "core/call_failed.h"
 #include "core/context.h"
 #include "core/mr.h"
@@ -69,8 +70,7 @@ static int copy_to(struct ibv_dm *dm, uint64_t offset, const void *from, size_t 
 
 	if (!at)
 		return EINVAL;
-	memcpy(at, from, length);
-	return 0;
+	return user_copy_from(at, from, length) ? 0 : EFAULT;
 }
 
 static int copy_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
@@ -79,8 +79,7 @@ static int copy_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length
 
 	if (!at)
 		return EINVAL;
-	memcpy(to, at, length);
-	return 0;
+	return user_copy_to(to, at, length) ? 0 : EFAULT;
 }
 
 static int dm_attr_check(const struct ibv_alloc_dm_attr *attr)

@@ -20,7 +20,6 @@
 #include "core/engine_serve.h"
 #include "core/engine_watch.h"
 #include "core/failure.h"
-#include "core/memory.h"
 #include "core/objects.h"
 #include "core/qp_table.h"
 #include "core/shard.h"
@@ -134,13 +133,7 @@ struct engine {
 	bool is_catching_up; /* run() leaves nothing for the application's reply (engine_catch_up()) */
 	uint8_t unused_after[64];
 	atomic_bool is_polled; /* doorbells are off; the thread ticks to detect the end of polling */
-	/*
-	 * Each access to registered memory checks first that it is mapped (mr_is_there()): the engine thread runs the transports, or
-	 * a queue pair ends. Applications unmap memory in this time, as UCX does with buffers of posted receives. A NIC has pinned it.
-	 */
-	bool checks_mappings;
-	struct memory_checked checked; /* in the current round of the transports; checks_mappings */
-	struct list_head discards;     /* struct discard (discard.h) */
+	struct list_head discards; /* struct discard (discard.h) */
 	struct engine_serve serve;
 	struct direct_wake direct_wake;
 	struct list_head

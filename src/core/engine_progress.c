@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/syscalls.h"
+#include "base/user_fault.h"
 #include "base/util.h"
 #include "core/datagram.h"
 #include "core/discard.h"
@@ -56,8 +57,6 @@ static unsigned int run_transports(struct engine *engine)
 {
 	unsigned int done = 0;
 
-	if (engine->checks_mappings)
-		memory_forget(&engine->checked);
 	for (size_t i = 0; transports[i]; i++)
 		done += transports[i]->run(engine);
 	return done;
@@ -207,14 +206,10 @@ void engine_poll(struct engine *engine, uint32_t shards)
 
 void engine_catch_up(struct engine *engine)
 {
-	bool before = engine->checks_mappings;
-
-	engine->checks_mappings = true;
 	engine->is_catching_up = true;
 	for (int i = 0; i < CATCH_UP_TURNS && run_transports(engine); i++)
 		;
 	engine->is_catching_up = false;
-	engine->checks_mappings = before;
 }
 
 /*
@@ -532,6 +527,7 @@ static void *thread_main(void *arg)
 	bool is_late = false;
 	int error = begin_thread(engine);
 
+	user_fault_adopt_thread();
 	pthread_setname_np(pthread_self(), "usrdma");
 	engine->thread_error = error;
 	pthread_barrier_wait(&engine->thread_begins);
@@ -541,21 +537,17 @@ static void *thread_main(void *arg)
 	while (!engine->is_fatal) {
 		int timeout_ms, n;
 
-		engine->checks_mappings = true;
-		memory_forget(&engine->checked);
+		user_fault_forget();
+		user_fault_renew();
 		engine->is_catching_up = is_late;
 		engine->is_thread_turn = true;
 		timeout_ms = thread_turn(engine);
 		engine->is_thread_turn = false;
 		engine->is_catching_up = false;
-		engine->checks_mappings = false;
 		n = thread_sleep(engine, events, COUNT(events), timeout_ms);
 		/* While direct wake-ups are on, no timer ends the waits of acknowledgements (core/reply_wait.h). */
 		is_late = timeout_ms == AGAIN_MS || (timeout_ms == WAKE_TICK_MS && !n);
 
-		/* A timer may run the transports, too. */
-		engine->checks_mappings = true;
-		memory_forget(&engine->checked);
 		for (int i = 0; i < n; i++)
 			engine_watch_dispatch(engine, events[i].data.u64);
 		/*
@@ -565,7 +557,6 @@ static void *thread_main(void *arg)
 		if (n < 0)
 			engine_take_notices(engine);
 	}
-	engine->checks_mappings = false;
 	engine_unlock(engine);
 	end_thread(engine);
 	return NULL;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/user_fault.h"
 #include "core/engine_serve.h"
 
 #include <errno.h>
@@ -203,6 +204,7 @@ static int serve_until(struct served_wait *wait, bool is_busy)
 		if (n < 0)
 			/* EBADF: the application closed the engine's descriptors. */
 			return errno == EINTR ? -EINTR : -EIO;
+		user_fault_renew();
 		/*
 		 * Another thread ran the transports. With further events, this thread is the one that the kernel has woken for
 		 * a doorbell.

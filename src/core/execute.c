@@ -4,8 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/copy_ordered.h"
-#include "base/copy_small.h"
+#include "base/user_copy.h"
 #include "base/util.h"
 #include "core/comp_cntr.h"
 #include "core/cq.h"
@@ -17,9 +16,6 @@
 #include "core/sge.h"
 #include "core/usage.h"
 #include "ipc/segment.h"
-
-/* Of a WR that the peer sends as several WRITEs, this many bytes after the current one are examined with it. */
-#define PART_NEXT_BYTES 32768u
 
 /* The responder's checks of an rkey, in the order of IBA 1.x §9.7.4.1: QP, key and PD, access rights, bounds. */
 static enum access_result find_rkey(struct qp *qp, const struct remote_range *range, uint8_t **at)
@@ -44,12 +40,21 @@ static enum access_result find_rkey(struct qp *qp, const struct remote_range *ra
 	if (!(mr->access & range->access))
 		return ACCESS_RIGHTS;
 	*at = mr_translate(mr, range->addr, range->bytes);
-	if (!*at)
-		return ACCESS_BOUNDS;
-	return mr_is_there(mr, *at, range->bytes, range->next_bytes,
-			   range->access != IBV_ACCESS_REMOTE_READ) ?
-		       ACCESS_OK :
-		       ACCESS_GONE;
+	return *at ? ACCESS_OK : ACCESS_BOUNDS;
+}
+
+/* The result of an access to memory that find_rkey() found. */
+static enum access_result report_access(struct qp *qp, const struct remote_range *range,
+					bool is_done)
+{
+	if (__builtin_expect(is_done, 1))
+		return ACCESS_OK;
+	failure_refused(qp, &(struct failure_refusal){.result = ACCESS_GONE,
+						      .access = range->access,
+						      .remote_addr = range->addr,
+						      .length = range->bytes,
+						      .rkey = range->rkey});
+	return ACCESS_GONE;
 }
 
 static enum access_result check_rkey(struct qp *qp, const struct remote_range *range, uint8_t **at)
@@ -100,12 +105,6 @@ static enum access_result count_write(struct qp *qp, enum access_result result)
 	return result;
 }
 
-/* The bytes that the peer will probably write after this message. */
-static uint64_t bytes_after(const struct inbound *in)
-{
-	return in->is_part ? PART_NEXT_BYTES : 0;
-}
-
 enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64_t remote_addr,
 				       uint32_t rkey, uint32_t length_bytes)
 {
@@ -120,7 +119,6 @@ enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64
 					  &(struct remote_range){.addr = remote_addr,
 								 .rkey = rkey,
 								 .bytes = length_bytes,
-								 .next_bytes = bytes_after(in),
 								 .access = IBV_ACCESS_REMOTE_WRITE},
 					  &at));
 }
@@ -161,7 +159,10 @@ static enum access_result scatter(struct qp *qp, struct inbound *in, const uint8
 		in->local_err = sge_check_cached(&rq->sge_cache, pd, &part, true, &at);
 		if (in->local_err)
 			return ACCESS_LOCAL;
-		copy_small(at, data, part.length);
+		if (!user_copy_to(at, data, part.length)) {
+			in->local_err = VENDOR_ERR_MEMORY_GONE;
+			return ACCESS_LOCAL;
+		}
 		in->sge_offset += part.length;
 		in->done_bytes += part.length;
 		data += part.length;
@@ -172,6 +173,12 @@ static enum access_result scatter(struct qp *qp, struct inbound *in, const uint8
 
 enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *data, uint32_t bytes)
 {
+	const struct remote_range range = {
+		.addr = in->remote_addr + in->done_bytes,
+		.rkey = in->rkey,
+		.bytes = bytes,
+		.access = IBV_ACCESS_REMOTE_WRITE,
+	};
 	enum access_result result;
 	uint8_t *at;
 
@@ -180,21 +187,12 @@ enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *d
 	if (bytes > in->length_bytes - in->done_bytes)
 		return count_write(qp, ACCESS_LENGTH);
 	/* Check each packet: the MR may have been deregistered after the first one. */
-	result = check_rkey(qp,
-			    &(struct remote_range){.addr = in->remote_addr + in->done_bytes,
-						   .rkey = in->rkey,
-						   .bytes = bytes,
-						   .next_bytes = in->length_bytes - in->done_bytes -
-								 bytes + bytes_after(in),
-						   .access = IBV_ACCESS_REMOTE_WRITE},
-			    &at);
+	result = check_rkey(qp, &range, &at);
+	/* Applications poll the last word of a message (perftest's ib_write_lat), so that word is stored last. */
+	if (result == ACCESS_OK)
+		result = report_access(qp, &range, user_copy_to_ordered(at, data, bytes));
 	if (result != ACCESS_OK)
 		return count_write(qp, result);
-	/*
-	 * Applications poll the last word of a message (perftest's ib_write_lat), so copy_ordered() stores
-	 * that word last.
-	 */
-	copy_ordered(at, data, bytes);
 	in->done_bytes += bytes;
 	return ACCESS_OK;
 }
@@ -282,14 +280,8 @@ void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result)
 		cq_push(qp->recv_cq, &wc, false);
 }
 
-enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
-				uint32_t length_bytes, const uint8_t **from)
-{
-	return execute_read_part(qp, remote_addr, rkey, length_bytes, 0, from);
-}
-
-enum access_result execute_read_part(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
-				     uint32_t bytes, uint32_t next_bytes, const uint8_t **from)
+enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey, uint32_t bytes,
+				const uint8_t **from)
 {
 	uint8_t *at = NULL;
 	enum access_result result = check_rkey(
@@ -297,7 +289,6 @@ enum access_result execute_read_part(struct qp *qp, uint64_t remote_addr, uint32
 		&(struct remote_range){.addr = remote_addr,
 				       .rkey = rkey,
 				       .bytes = bytes,
-				       .next_bytes = next_bytes,
 				       .access = wr_opcodes[IBV_WR_RDMA_READ].remote_access},
 		&at);
 
@@ -309,20 +300,15 @@ enum access_result execute_read_part(struct qp *qp, uint64_t remote_addr, uint32
  * Finds the aligned word of an atomic. If a region's iova is not aligned like its address, an aligned iova may be an
  * unaligned address.
  */
-static enum access_result execute_find_word(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
-					    unsigned int access, uint64_t **word)
+static enum access_result execute_find_word(struct qp *qp, const struct remote_range *range,
+					    uint64_t **word)
 {
 	enum access_result result;
 	uint8_t *at;
 
-	if (remote_addr % sizeof(**word))
+	if (range->addr % sizeof(**word))
 		return ACCESS_ALIGN;
-	result = check_rkey(qp,
-			    &(struct remote_range){.addr = remote_addr,
-						   .rkey = rkey,
-						   .bytes = sizeof(**word),
-						   .access = access},
-			    &at);
+	result = check_rkey(qp, range, &at);
 	if (result != ACCESS_OK)
 		return result;
 	if ((uintptr_t)at % sizeof(**word))
@@ -334,19 +320,23 @@ static enum access_result execute_find_word(struct qp *qp, uint64_t remote_addr,
 enum access_result execute_atomic_write(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
 					const void *data, uint32_t bytes)
 {
+	const struct remote_range range = {
+		.addr = remote_addr,
+		.rkey = rkey,
+		.bytes = sizeof(uint64_t),
+		.access = wr_opcodes[IBV_WR_ATOMIC_WRITE].remote_access,
+	};
+	uint64_t *word, value, original;
 	enum access_result result;
-	uint64_t *word, value;
 
 	if (bytes != sizeof(value))
 		return ACCESS_ALIGN;
-	result = execute_find_word(qp, remote_addr, rkey,
-				   wr_opcodes[IBV_WR_ATOMIC_WRITE].remote_access, &word);
+	result = execute_find_word(qp, &range, &word);
 	if (result != ACCESS_OK)
 		return result;
 	memcpy(&value, data, sizeof(value));
 	/* A thread that reads this value also sees all preceding writes. */
-	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
-	return ACCESS_OK;
+	return report_access(qp, &range, user_exchange(word, value, &original));
 }
 
 /* The access rights (enum ibv_access_flags) that a FLUSH of these placement types requires of both QP and MR. */
@@ -385,20 +375,20 @@ enum access_result execute_flush(struct qp *qp, uint64_t remote_addr, uint32_t r
 enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_addr, uint32_t rkey,
 				  uint64_t compare_add, uint64_t swap, uint64_t *original)
 {
+	const struct remote_range range = {
+		.addr = remote_addr,
+		.rkey = rkey,
+		.bytes = sizeof(uint64_t),
+		.access = IBV_ACCESS_REMOTE_ATOMIC,
+	};
 	uint64_t *word;
-	enum access_result result = execute_find_word(qp, remote_addr, rkey,
-						      IBV_ACCESS_REMOTE_ATOMIC, &word);
+	enum access_result result = execute_find_word(qp, &range, &word);
 
 	if (result != ACCESS_OK)
 		return result;
-	if (is_cas) {
-		*original = compare_add;
-		__atomic_compare_exchange_n(word, original, swap, false, __ATOMIC_SEQ_CST,
-					    __ATOMIC_SEQ_CST);
-	} else {
-		*original = __atomic_fetch_add(word, compare_add, __ATOMIC_SEQ_CST);
-	}
-	return ACCESS_OK;
+	return report_access(qp, &range,
+			     is_cas ? user_compare_swap(word, compare_add, swap, original) :
+				      user_fetch_add(word, compare_add, original));
 }
 
 static enum access_result read_executor(struct qp *qp, const struct remote_request *request,

@@ -23,7 +23,7 @@ enum access_result {
 	ACCESS_QP_RIGHTS, /* the QP does not permit it (qp_access_flags): an invalid request, IBA 1.x §9.7.4.1.2 */
 	ACCESS_INVALIDATE, /* the key to invalidate is not a type 2 memory window of this QP */
 	ACCESS_ALIGN,	   /* an unaligned atomic */
-	ACCESS_GONE,	   /* the MR's pages are no longer mapped */
+	ACCESS_GONE, /* the MR's pages cannot be accessed: unmapped, protected, or behind the end of their file */
 	ACCESS_RESULT_COUNT
 };
 
@@ -82,12 +82,12 @@ void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result);
 /* A UC message is dropped: its receive WQE is used by the next message that needs one (IBA 1.x §9.8.2.2). */
 void inbound_drop(struct inbound *in);
 
-/* Checks a READ of the QP's peer and returns the address of the data. */
-enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
-				uint32_t length_bytes, const uint8_t **from);
-/* The same for a part of the response, after which next_bytes are left. */
-enum access_result execute_read_part(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
-				     uint32_t bytes, uint32_t next_bytes, const uint8_t **from);
+/*
+ * Checks a READ of the QP's peer, or a part of one, and returns the address of the data. The caller copies them as the functions of
+ * base/user_copy.h do.
+ */
+enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey, uint32_t bytes,
+				const uint8_t **from);
 
 /* Stores 8 aligned bytes atomically: a concurrent reader sees all of them or none (IBA A19). */
 enum access_result execute_atomic_write(struct qp *qp, uint64_t remote_addr, uint32_t rkey,

@@ -50,19 +50,6 @@ uint8_t *mr_translate(const struct mr *mr, uint64_t iova, uint64_t length)
 	return (uint8_t *)((uintptr_t)mr->addr + offset);
 }
 
-bool mr_is_there(const struct mr *mr, const uint8_t *at, uint64_t length, uint64_t next_bytes,
-		 bool is_written)
-{
-	struct engine *engine = mr->pd->context->engine;
-	uint64_t to_end = mr->length - ((uintptr_t)at - (uintptr_t)mr->addr);
-
-	if (engine->checks_mappings)
-		return memory_is_there(&engine->checked, at, length,
-				       min_u64(length + next_bytes, to_end), is_written);
-	return !(mr->access & IBV_ACCESS_ON_DEMAND || mr->mapping) ||
-	       !memory_check(at, length, is_written);
-}
-
 static void mr_publish(struct engine *engine, const struct mr *mr)
 {
 	for (int i = 0; transports[i]; i++) {

@@ -17,18 +17,9 @@ uint8_t *mr_translate(const struct mr *mr, uint64_t iova, uint64_t length);
 struct remote_range {
 	uint64_t addr;
 	uint64_t bytes;
-	uint64_t next_bytes; /* of the message, after the range: they will probably be accessed soon */
 	uint32_t rkey;
 	unsigned int access; /* the required rights (enum ibv_access_flags) */
 };
-
-/*
- * Whether the pages of a range from mr_translate() are mapped. Checked only for MRs whose pages may be unmapped
- * (on-demand or with an own mapping), and while engine.checks_mappings is set. next_bytes: bytes after the range that will probably be
- * accessed soon.
- */
-bool mr_is_there(const struct mr *mr, const uint8_t *at, uint64_t length, uint64_t next_bytes,
-		 bool is_written);
 
 /* A null MR (null_mr.h), or NULL with errno. */
 struct ibv_mr *mr_register_null(struct ibv_pd *pd);

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/copy_small.h"
 #include "base/trace_points.h"
+#include "base/user_copy.h"
 #include "base/util.h"
 #include "core/ah.h"
 #include "core/call_failed.h"
@@ -95,7 +95,9 @@ static int copy_inline(const struct send_queue *sq, struct send_wqe *wqe,
 
 		if (sge->length > sq->max_inline_bytes - length)
 			return -EINVAL;
-		copy_small(wqe->data + length, (const void *)(uintptr_t)sge->addr, sge->length);
+		if (!user_copy_from(wqe->data + length, (const void *)(uintptr_t)sge->addr,
+				    sge->length))
+			return -EFAULT;
 		length += sge->length;
 	}
 	wqe->is_inline = true;

@@ -72,18 +72,14 @@ static void drop_completions(const struct qp *qp, uint32_t under_way)
 void qp_reset(struct qp *qp)
 {
 	struct engine *engine = qp->context->engine;
-	bool before = engine->checks_mappings;
 	uint32_t under_way;
 
 	qp_unstarve(qp);
 	if (!engine->is_orphan)
 		timer_cancel(&engine->timers, &qp->lost_timer);
 	/* The transport may execute messages that have arrived. */
-	engine->checks_mappings = true;
-	memory_forget(&engine->checked);
 	if (qp->transport && qp->transport->unbind)
 		qp->transport->unbind(qp);
-	engine->checks_mappings = before;
 	qp->transport = NULL;
 	qp->transport_qp = NULL;
 	if (qp->shard)

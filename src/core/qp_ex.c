@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/trace_points.h"
+#include "base/user_copy.h"
 #include "core/context.h"
 #include "core/failure.h"
 #include "core/mw.h"
@@ -248,7 +249,8 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote
 	wqe->remote_addr = remote_addr;
 	wqe->is_inline = true;
 	wqe->length_bytes = sizeof(uint64_t);
-	memcpy(wqe->data, atomic_wr, sizeof(uint64_t));
+	if (!user_copy_from(wqe->data, atomic_wr, sizeof(uint64_t)))
+		batch_fail(ex_to_qp(ex), -EFAULT);
 }
 
 static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len,
@@ -320,7 +322,10 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
 			batch_fail(qp, -EINVAL);
 			return;
 		}
-		memcpy(wqe->data + length, buf_list[i].addr, buf_list[i].length);
+		if (!user_copy_from(wqe->data + length, buf_list[i].addr, buf_list[i].length)) {
+			batch_fail(qp, -EFAULT);
+			return;
+		}
 		length += (uint32_t)buf_list[i].length;
 	}
 	wqe->send_flags |= IBV_SEND_INLINE;

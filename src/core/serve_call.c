@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/user_fault.h"
 #include "core/channel.h"
 #include "core/context.h"
 #include "core/engine.h"
@@ -165,6 +166,7 @@ static int serve_until_events(struct serve *serve, struct epoll_event *events, i
 
 		if (n < 0)
 			return -errno;
+		user_fault_renew();
 		own = take_own(all, n, events, max);
 		if (own && own == n)
 			return own;

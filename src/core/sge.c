@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/copy_small.h"
+#include "base/user_copy.h"
 #include "core/engine.h"
 #include "core/mr.h"
 #include "core/null_mr.h"
@@ -27,10 +27,7 @@ enum vendor_err sge_check(const struct pd *pd, const struct ibv_sge *sge, bool f
 		return VENDOR_ERR_NONE;
 	}
 	*at = mr_translate(mr, sge->addr, sge->length);
-	if (!*at)
-		return VENDOR_ERR_LKEY_BOUNDS;
-	return mr_is_there(mr, *at, sge->length, 0, for_write) ? VENDOR_ERR_NONE :
-								 VENDOR_ERR_MEMORY_GONE;
+	return *at ? VENDOR_ERR_NONE : VENDOR_ERR_LKEY_BOUNDS;
 }
 
 /* Stores the MR that the SGE refers to, which has passed the checks. */
@@ -38,7 +35,7 @@ static void sge_cache_fill(struct sge_cache *cache, const struct engine *engine,
 			   const struct mr *mr)
 {
 	cache->length = 0;
-	if (mr->is_null || mr->mapping || mr->access & IBV_ACCESS_ON_DEMAND)
+	if (mr->is_null)
 		return;
 	cache->lkey = mr->key;
 	cache->mr_changes = engine->mr_changes;
@@ -65,8 +62,7 @@ enum vendor_err sge_check_cached(struct sge_cache *cache, const struct pd *pd,
 	uint64_t offset = sge->addr - cache->iova;
 
 	/* A failed comparison only means that the entry does not apply, also for an SGE without bytes. */
-	if (cache->mr_changes != pd->context->engine->mr_changes ||
-	    pd->context->engine->checks_mappings || cache->lkey != sge->lkey ||
+	if (cache->mr_changes != pd->context->engine->mr_changes || cache->lkey != sge->lkey ||
 	    offset >= cache->length || sge->length > cache->length - offset ||
 	    (for_write && !cache->is_writable))
 		return sge_check_and_cache(cache, pd, sge, for_write, at);
@@ -127,9 +123,10 @@ static enum vendor_err sge_copy_whole(struct qp *qp, const struct send_wqe *wqe,
 	enum vendor_err err = sge_check_cached(&qp->sq.sge_cache, qp->pd, &wqe->sge[0], false,
 					       &from);
 
-	if (!err)
-		copy_small(to, from, wqe->sge[0].length);
-	return err;
+	if (err)
+		return err;
+	return user_copy_from(to, from, wqe->sge[0].length) ? VENDOR_ERR_NONE :
+							      VENDOR_ERR_MEMORY_GONE;
 }
 
 enum vendor_err sge_copy_from(struct qp *qp, struct send_wqe *wqe, uint32_t offset, void *to,
@@ -138,7 +135,7 @@ enum vendor_err sge_copy_from(struct qp *qp, struct send_wqe *wqe, uint32_t offs
 	uint8_t *at = to;
 
 	if (wqe->is_inline) {
-		copy_small(to, wqe->data + offset, bytes);
+		memcpy(to, wqe->data + offset, bytes);
 		return VENDOR_ERR_NONE;
 	}
 	if (is_whole_sge(wqe, offset, bytes))
@@ -152,10 +149,9 @@ enum vendor_err sge_copy_from(struct qp *qp, struct send_wqe *wqe, uint32_t offs
 			return err;
 		if (!iovs.count)
 			return VENDOR_ERR_LKEY_BOUNDS;
-		for (int i = 0; i < iovs.count; i++) {
-			memcpy(at, iov[i].iov_base, iov[i].iov_len);
-			at += iov[i].iov_len;
-		}
+		if (!user_gather(at, iov, iovs.count))
+			return VENDOR_ERR_MEMORY_GONE;
+		at += iovs.bytes;
 		offset += iovs.bytes;
 		bytes -= iovs.bytes;
 	}
@@ -176,10 +172,9 @@ enum vendor_err sge_copy_to(struct qp *qp, struct send_wqe *wqe, uint32_t offset
 			return err;
 		if (!iovs.count)
 			return VENDOR_ERR_LKEY_BOUNDS;
-		for (int i = 0; i < iovs.count; i++) {
-			memcpy(iov[i].iov_base, at, iov[i].iov_len);
-			at += iov[i].iov_len;
-		}
+		if (!user_scatter(iov, iovs.count, at))
+			return VENDOR_ERR_MEMORY_GONE;
+		at += iovs.bytes;
 		offset += iovs.bytes;
 		bytes -= iovs.bytes;
 	}

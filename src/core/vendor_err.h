@@ -26,7 +26,7 @@ enum vendor_err {
 	VENDOR_ERR_PEER_DEAD,	   /* the process of the peer's QP exited */
 	VENDOR_ERR_REMOTE_RECV,	   /* the peer's receive WR was invalid (length, lkey) */
 	VENDOR_ERR_MSG_LENGTH,	   /* the message exceeds the port's max_msg_sz */
-	VENDOR_ERR_MEMORY_GONE,	   /* the MR's pages are no longer mapped */
+	VENDOR_ERR_MEMORY_GONE,	   /* the MR's pages cannot be accessed any more */
 	VENDOR_ERR_NOT_INVALIDATABLE, /* LOCAL_INV or SEND_INV of a key that is not a bound type 2 MW */
 	VENDOR_ERR_AH_PD,	      /* the address handle belongs to another PD than the QP */
 	VENDOR_ERR_DATAGRAM_LENGTH, /* the datagram exceeds the port's MTU */

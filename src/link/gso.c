@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/user_copy.h"
 #include "wire/icrc.h"
 
 static_assert(GSO_PACKETS_MAX <= 1 << GSO_ID_BITS, "the identification has enough bits");
@@ -70,17 +71,29 @@ void gso_patch(struct gso_deltas *deltas, const struct link_tx *tx, uint16_t ip_
 	icrc_store(at, icrc);
 }
 
-static void gather_copy(struct gso_gather *gather, const void *from, size_t bytes)
+/* Space for a copy of `bytes` bytes that follows the preceding pieces. */
+static uint8_t *gather_place(struct gso_gather *gather, size_t bytes)
 {
 	uint8_t *to = gather->copies + gather->copied_bytes;
 	struct iovec *last = gather->count ? &gather->iov[gather->count - 1] : NULL;
 
-	memcpy(to, from, bytes);
 	gather->copied_bytes += bytes;
 	if (last && (uint8_t *)last->iov_base + last->iov_len == to)
 		last->iov_len += bytes;
 	else
 		gather->iov[gather->count++] = (struct iovec){to, bytes};
+	return to;
+}
+
+static void gather_copy(struct gso_gather *gather, const void *from, size_t bytes)
+{
+	memcpy(gather_place(gather, bytes), from, bytes);
+}
+
+/* A short piece of the payload. If it cannot be read any more, the peer drops the packet because of its ICRC. */
+static void gather_payload(struct gso_gather *gather, const struct iovec *piece)
+{
+	user_gather_readable(gather_place(gather, piece->iov_len), piece, 1, piece->iov_len);
 }
 
 void gso_gather_packet(struct gso_gather *gather, struct gso_deltas *deltas,
@@ -91,7 +104,7 @@ void gso_gather_packet(struct gso_gather *gather, struct gso_deltas *deltas,
 	gather_copy(gather, tx->hdr, tx->hdr_bytes);
 	for (int i = 0; i < tx->payload_count; i++) {
 		if (tx->payload[i].iov_len <= GSO_COPY_BYTES)
-			gather_copy(gather, tx->payload[i].iov_base, tx->payload[i].iov_len);
+			gather_payload(gather, &tx->payload[i]);
 		else
 			gather->iov[gather->count++] = tx->payload[i];
 	}

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/user_copy.h"
 #include "base/util.h"
 #include "core/ah.h"
 #include "core/datagram.h"
@@ -138,24 +139,22 @@ static void write_cell(uint32_t src_qpn, const struct datagram_tx *datagram, str
 	cell->length = datagram->bytes;
 }
 
-void local_datagram_write(uint32_t src_qpn, const struct datagram_tx *datagram, struct peer *peer,
-			  struct cell *cell, uint8_t *at)
+int local_datagram_write(uint32_t src_qpn, const struct datagram_tx *datagram, struct peer *peer,
+			 struct cell *cell, uint8_t *at)
 {
+	if (!user_gather(at + GRH_BYTES, datagram->iov, datagram->iov_count))
+		return -EFAULT;
 	write_cell(src_qpn, datagram, cell);
-	at += GRH_BYTES;
-	for (int i = 0; i < datagram->iov_count; i++) {
-		memcpy(at, datagram->iov[i].iov_base, datagram->iov[i].iov_len);
-		at += datagram->iov[i].iov_len;
-	}
 	ring_commit(&peer->tx, cell);
 	peer->has_sent = true;
 	local_count(peer->engine, LOCAL_MESSAGES_SENT);
+	return 0;
 }
 
 /* Sends the datagram as the faults determine. `cell` is reserved, and `at` is its payload. */
-PROBE_COLD static void send_faulty(const struct qp *qp, const struct ah *ah,
-				   const struct datagram_tx *datagram, struct peer *peer,
-				   struct cell *cell, uint8_t *at)
+PROBE_COLD static int send_faulty(const struct qp *qp, const struct ah *ah,
+				  const struct datagram_tx *datagram, struct peer *peer,
+				  struct cell *cell, uint8_t *at)
 {
 	struct engine *engine = qp->context->engine;
 	uint8_t grh[GRH_BYTES];
@@ -163,20 +162,22 @@ PROBE_COLD static void send_faulty(const struct qp *qp, const struct ah *ah,
 	unsigned int copies = local_fault_datagram(qp, ah, datagram, &delay_ns);
 
 	write_grh(ah, datagram, grh);
-	if (copies && delay_ns) {
-		if (!local_fault_delay_datagram(engine, qp->qpn, datagram, grh, delay_ns))
-			local_count(engine, LOCAL_DATAGRAMS_LOST);
-		return;
-	}
+	if (copies && delay_ns)
+		return local_fault_delay_datagram(engine, qp->qpn, datagram, grh, delay_ns);
 	if (!copies)
 		local_count(engine, LOCAL_DATAGRAMS_LOST);
 	/* Without space for it the second copy is lost. */
 	for (; copies && cell; copies--) {
+		int ret;
+
 		memcpy(at, grh, GRH_BYTES);
-		local_datagram_write(qp->qpn, datagram, peer, cell, at);
+		ret = local_datagram_write(qp->qpn, datagram, peer, cell, at);
+		if (ret)
+			return ret;
 		cell = copies > 1 ? ring_reserve(&peer->tx, GRH_BYTES + datagram->bytes, &at) :
 				    NULL;
 	}
+	return 0;
 }
 
 int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram)
@@ -197,13 +198,13 @@ int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *
 	if (!cell)
 		return wait_for_room(peer);
 	if (probe_is_on(PROBE_FAULT)) {
-		send_faulty(qp, ah, datagram, peer, cell, at);
+		ret = send_faulty(qp, ah, datagram, peer, cell, at);
 	} else {
 		write_grh(ah, datagram, at);
-		local_datagram_write(qp->qpn, datagram, peer, cell, at);
+		ret = local_datagram_write(qp->qpn, datagram, peer, cell, at);
 	}
 	local_finish_turn(peer);
-	return 0;
+	return ret;
 }
 
 /* Whether the source address is valid: a process of this host can only send from the host's own addresses. */

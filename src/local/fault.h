@@ -33,10 +33,13 @@ PROBE_COLD unsigned int local_fault_datagram(const struct qp *qp, const struct a
 					     const struct datagram_tx *datagram,
 					     uint64_t *delay_ns);
 
-/* Stores a copy of the datagram, which is sent after the delay. false: it is lost. */
-PROBE_COLD bool local_fault_delay_datagram(struct engine *engine, uint32_t src_qpn,
-					   const struct datagram_tx *datagram,
-					   const uint8_t grh[GRH_BYTES], uint64_t delay_ns);
+/*
+ * Stores a copy of the datagram, which is sent after the delay. 0, also if the datagram is lost because too many are delayed;
+ * -EFAULT: its memory cannot be read.
+ */
+PROBE_COLD int local_fault_delay_datagram(struct engine *engine, uint32_t src_qpn,
+					  const struct datagram_tx *datagram,
+					  const uint8_t grh[GRH_BYTES], uint64_t delay_ns);
 
 /* Drops the delayed datagrams. */
 void local_fault_drop_datagrams(struct local *local);

@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/user_copy.h"
 #include "local/fault.h"
 
+#include <errno.h>
 /* Datagrams that the point message delays. */
 
 /* Limit of delayed datagrams, which bounds their memory. Further datagrams are lost. */
@@ -46,7 +48,8 @@ static bool delayed_datagram_send(const struct delayed_datagram *delayed)
 	if (!cell)
 		return false;
 	memcpy(at, delayed->bytes, GRH_BYTES);
-	local_datagram_write(delayed->src_qpn, &delayed->tx, peer, cell, at);
+	if (local_datagram_write(delayed->src_qpn, &delayed->tx, peer, cell, at))
+		return false;
 	local_finish_turn(peer);
 	return true;
 }
@@ -73,37 +76,39 @@ static uint64_t delayed_datagram_deadline_ns(struct local *local, uint64_t delay
 	return deadline_ns;
 }
 
-bool local_fault_delay_datagram(struct engine *engine, uint32_t src_qpn,
-				const struct datagram_tx *datagram, const uint8_t grh[GRH_BYTES],
-				uint64_t delay_ns)
+int local_fault_delay_datagram(struct engine *engine, uint32_t src_qpn,
+			       const struct datagram_tx *datagram, const uint8_t grh[GRH_BYTES],
+			       uint64_t delay_ns)
 {
 	struct local *local = local_of(engine);
 	struct delayed_datagram *delayed;
 	uint8_t *at;
 
-	if (local->delayed_count >= DELAYED_MAX)
-		return false;
-	delayed = calloc(1, sizeof(*delayed) + GRH_BYTES + datagram->bytes);
-	if (!delayed)
-		return false;
+	delayed = local->delayed_count < DELAYED_MAX ?
+			  calloc(1, sizeof(*delayed) + GRH_BYTES + datagram->bytes) :
+			  NULL;
+	if (!delayed) {
+		local_count(engine, LOCAL_DATAGRAMS_LOST);
+		return 0;
+	}
+	at = delayed->bytes + GRH_BYTES;
+	if (!user_gather(at, datagram->iov, datagram->iov_count)) {
+		free(delayed);
+		return -EFAULT;
+	}
 	delayed->engine = engine;
 	delayed->src_qpn = src_qpn;
 	delayed->tx = *datagram;
-	at = delayed->bytes + GRH_BYTES;
 	delayed->payload = (struct iovec){at, datagram->bytes};
 	delayed->tx.iov = &delayed->payload;
 	delayed->tx.iov_count = 1;
 	memcpy(delayed->bytes, grh, GRH_BYTES);
-	for (int i = 0; i < datagram->iov_count; i++) {
-		memcpy(at, datagram->iov[i].iov_base, datagram->iov[i].iov_len);
-		at += datagram->iov[i].iov_len;
-	}
 	timer_init(&delayed->timer, delayed_datagram_due);
 	list_add_tail(&delayed->node, &local->delayed);
 	local->delayed_count++;
 	timer_add(&engine->timers, &delayed->timer, delayed_datagram_deadline_ns(local, delay_ns));
 	engine_timer_added(engine);
-	return true;
+	return 0;
 }
 
 void local_fault_drop_datagrams(struct local *local)

@@ -8,7 +8,6 @@
 #include "base/util.h"
 #include "core/counters.h"
 #include "core/device.h"
-#include "core/memory.h"
 #include "core/qp.h"
 #include "core/transport.h"
 #include "core/xrc.h"
@@ -133,16 +132,10 @@ void local_join(struct local_qp *lqp, struct peer *peer)
  */
 static void drop_earlier_cells(struct peer *peer)
 {
-	struct engine *engine = peer->engine;
-	bool before = engine->checks_mappings;
-
 	if (peer->is_gone)
 		return;
 	/* Messages for other QPs are executed, as in qp_reset(). */
-	engine->checks_mappings = true;
-	memory_forget(&engine->checked);
 	local_drain(peer);
-	engine->checks_mappings = before;
 	responder_respond_all(peer);
 	local_finish_turn(peer);
 }

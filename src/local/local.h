@@ -131,7 +131,7 @@ struct response_job {
 	uint32_t ssn;
 	enum wr_response response;
 	bool is_started;
-	bool has_failed; /* a READ whose MR was deregistered before the response was complete */
+	enum access_result failure; /* of a READ after it was accepted; ACCESS_OK: none */
 	uint32_t rkey;
 	uint64_t remote_addr;
 	uint32_t length_bytes;
@@ -438,7 +438,9 @@ enum onesided_result onesided_atomic(struct local_qp *lqp, struct send_wqe *wqe,
 /* responder.c */
 void responder_request(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload);
 void responder_recv_posted(struct local_qp *lqp);
-void responder_abandon(struct local_qp *lqp);	 /* the QP enters ERR */
+void responder_abandon(struct local_qp *lqp); /* the QP enters ERR */
+/* The memory of a READ that was accepted cannot be read: sends a NAK instead of the pending responses. The QP enters ERR. */
+void responder_fail_read(struct local_qp *lqp, uint32_t ssn, enum access_result result);
 void responder_stop_reads(struct local_qp *lqp); /* stops copying READ responses from our memory */
 void responder_unbind(struct local_qp *lqp);
 
@@ -449,8 +451,8 @@ void local_describe(const struct qp *qp, const struct send_wqe *wqe, struct ipc_
 int local_ah_open(struct ah *ah);
 int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram);
 /* Fills and commits the reserved cell. `at` is its payload, which begins with the GRH. */
-void local_datagram_write(uint32_t src_qpn, const struct datagram_tx *datagram, struct peer *peer,
-			  struct cell *cell, uint8_t *at);
+int local_datagram_write(uint32_t src_qpn, const struct datagram_tx *datagram, struct peer *peer,
+			 struct cell *cell, uint8_t *at);
 void local_datagram_receive(struct peer *peer, const struct cell *cell, const uint8_t *payload);
 void local_datagram_has_room(struct peer *peer); /* tx has space for datagrams again */
 void local_datagram_timer(struct timer *timer, uint64_t now_ns);

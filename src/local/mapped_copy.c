@@ -2,9 +2,10 @@
 #include "local/mapped_copy.h"
 
 #include <stdbool.h>
-#include <string.h>
+#include <stdint.h>
 
-#include "base/copy_ordered.h"
+#include "base/user_copy.h"
+#include "base/user_fault.h"
 
 /*
  * The restartable sequences. As in guarded_copy.c, the descriptor at 3: specifies the range [1:, 2:) and the abort address 5:,
@@ -16,9 +17,9 @@
  * are complete before a store that follows the instruction (Intel SDM volume 3, 9.2.4 "Fast-String Operation and Out-of-Order
  * Stores"), which is the commit.
  *
- * Each sequence has an entry in the section mapped_sequences. The kernel sets the saved instruction pointer of a signal that
- * interrupts the range to the abort address (Linux, kernel/rseq.c, rseq_signal_deliver()). The handler of SIGBUS finds the
- * sequence by this address, or by an address in the range if the kernel left it unchanged, and continues the thread at 13:.
+ * Each sequence has a fix-up (base/user_fault.h). The kernel sets the saved instruction pointer of a signal that interrupts the range
+ * to the abort address (Linux, kernel/rseq.c, rseq_signal_deliver()). The handler finds the sequence by this address, or by an
+ * address in the range if the kernel left it unchanged, and continues the thread at 13:.
  */
 
 /* What a sequence reads and changes. */
@@ -33,14 +34,6 @@ struct operands {
 	size_t mapped_bytes;
 };
 
-/* An entry of the section mapped_sequences. Each address is relative to its field, so that the section is read-only. */
-struct sequence_entry {
-	int32_t start;
-	int32_t end; /* after the commit */
-	int32_t abort;
-	int32_t fault; /* sets GUARDED_FAULTED */
-};
-
 /* The variables of a sequence, which the compiler keeps in registers. */
 #define LOAD_OPERANDS(operands)                                      \
 	const struct guard *guards = (operands)->guards;             \
@@ -50,12 +43,8 @@ struct sequence_entry {
 	uint64_t value = (operands)->value, swap = (operands)->swap; \
 	unsigned int outcome = GUARDED_CALLED
 
-/* The entry of a sequence; see struct sequence_entry. */
-#define SEQUENCE_ENTRY                             \
-	"	.pushsection mapped_sequences, \"a\"\n"  \
-	"	.balign 4\n"                             \
-	"	.long 1b - ., 2b - ., 5b - ., 13b - .\n" \
-	"	.popsection\n"
+/* 13: sets GUARDED_FAULTED. */
+#define SEQUENCE_FIXUP USER_FAULT_FIXUP("1b", "2b", "5b", "13b")
 
 #if defined(__x86_64__) && defined(__LP64__)
 
@@ -120,7 +109,7 @@ struct sequence_entry {
 				 "5:	movl $2, %[outcome]\n"                                        \
 				 "	jmp 6f\n"                                                       \
 				 "13:	movl $3, %[outcome]\n"                                       \
-				 "6:\n" SEQUENCE_ENTRY                                             \
+				 "6:\n" SEQUENCE_FIXUP                                             \
 				 : "+D"(to), "+S"(from), "+c"(left),                               \
 				   "+a"(value), [outcome] "+&r"(outcome), [cs] "=m"(area->rseq_cs) \
 				 : [guards] "r"(guards), [swap] "r"(swap), "d"(operands)           \
@@ -136,22 +125,6 @@ SEQUENCE(store_8, "movb %%al, (%%rdi)")
 SEQUENCE(copy_only, "nop")
 SEQUENCE(fetch_add, "lock xaddq %%rax, (%%rdi)")
 SEQUENCE(compare_swap, "lock cmpxchgq %[swap], (%%rdi)")
-
-/* The saved instruction pointer of a signal, and the register that contains the operands during a sequence. */
-static uintptr_t saved_ip(const ucontext_t *context)
-{
-	return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
-}
-
-static void set_saved_ip(ucontext_t *context, uintptr_t ip)
-{
-	context->uc_mcontext.gregs[REG_RIP] = (greg_t)ip;
-}
-
-static const struct operands *saved_operands(const ucontext_t *context)
-{
-	return (const struct operands *)context->uc_mcontext.gregs[REG_RDX];
-}
 
 #elif defined(__aarch64__) && defined(__LP64__) && defined(__AARCH64EL__)
 
@@ -213,7 +186,7 @@ static const struct operands *saved_operands(const ucontext_t *context)
 				 "5:	mov %w[outcome], #2\n"                                    \
 				 "	b 6f\n"                                                     \
 				 "13:	mov %w[outcome], #3\n"                                   \
-				 "6:\n" SEQUENCE_ENTRY                                         \
+				 "6:\n" SEQUENCE_FIXUP                                         \
 				 : [to] "+&r"(to), [from] "+&r"(from), [left] "+&r"(left),     \
 				   [original] "+&r"(original), [outcome] "+&r"(outcome),       \
 				   [cs] "=m"(area->rseq_cs)                                    \
@@ -241,22 +214,6 @@ SEQUENCE(compare_swap, "ldaxr %[original], [%[to]]\n"
 		       "2:	cbnz w11, 12b\n"
 		       "	dmb ish")
 
-/* As for x86_64. */
-static uintptr_t saved_ip(const ucontext_t *context)
-{
-	return (uintptr_t)context->uc_mcontext.pc;
-}
-
-static void set_saved_ip(ucontext_t *context, uintptr_t ip)
-{
-	context->uc_mcontext.pc = ip;
-}
-
-static const struct operands *saved_operands(const ucontext_t *context)
-{
-	return (const struct operands *)context->uc_mcontext.regs[12];
-}
-
 #else
 
 #define HAS_SEQUENCES false
@@ -276,64 +233,7 @@ static enum guarded_outcome no_sequence(struct rseq_area *area, struct operands 
 #define fetch_add    no_sequence
 #define compare_swap no_sequence
 
-static uintptr_t saved_ip(const ucontext_t *context)
-{
-	(void)context;
-	return 0;
-}
-
-static void set_saved_ip(ucontext_t *context, uintptr_t ip)
-{
-	(void)context;
-	(void)ip;
-}
-
-static const struct operands *saved_operands(const ucontext_t *context)
-{
-	(void)context;
-	return NULL;
-}
-
 #endif
-
-/* The linker defines both: the beginning and the end of the section. */
-extern const struct sequence_entry __start_mapped_sequences[]
-	__attribute__((visibility("hidden"), weak));
-extern const struct sequence_entry __stop_mapped_sequences[]
-	__attribute__((visibility("hidden"), weak));
-
-static uintptr_t entry_address(const int32_t *field)
-{
-	return (uintptr_t)field + (uintptr_t)(intptr_t)*field;
-}
-
-/* Where a thread continues after a fault at the instruction; 0: the instruction is not part of a sequence. */
-static uintptr_t fault_ip_of(uintptr_t ip)
-{
-	for (const struct sequence_entry *entry = __start_mapped_sequences;
-	     entry < __stop_mapped_sequences; entry++) {
-		uintptr_t start = entry_address(&entry->start);
-
-		if (ip == entry_address(&entry->abort) ||
-		    ip - start < entry_address(&entry->end) - start)
-			return entry_address(&entry->fault);
-	}
-	return 0;
-}
-
-bool mapped_copy_end_fault(ucontext_t *context, const void *address)
-{
-	uintptr_t fault_ip = fault_ip_of(saved_ip(context));
-	const struct operands *operands;
-
-	if (!fault_ip)
-		return false;
-	operands = saved_operands(context);
-	if ((uintptr_t)address - (uintptr_t)operands->mapped >= operands->mapped_bytes)
-		return false;
-	set_saved_ip(context, fault_ip);
-	return true;
-}
 
 static enum guarded_outcome run_sequence(enum guarded_outcome (*sequence)(struct rseq_area *,
 									  struct operands *),
@@ -346,13 +246,16 @@ static enum guarded_outcome run_sequence(enum guarded_outcome (*sequence)(struct
 		return GUARDED_CHANGED;
 	outcome = sequence(area, operands);
 	rseq_area_leave(area);
+	if (__builtin_expect(outcome == GUARDED_FAULTED, 0) &&
+	    user_fault_thread.last_address - (uintptr_t)operands->mapped >= operands->mapped_bytes)
+		return GUARDED_FAULTED_OURS;
 	return outcome;
 }
 
 enum guarded_outcome mapped_write(const struct guard guards[GUARDS], void *to, const void *from,
 				  size_t bytes)
 {
-	size_t last_bytes = copy_ordered_last_bytes((uintptr_t)to + bytes, bytes);
+	size_t last_bytes = user_last_word_bytes((uintptr_t)to + bytes, bytes);
 	struct operands operands = {
 		.guards = guards,
 		.to = to,
@@ -361,24 +264,27 @@ enum guarded_outcome mapped_write(const struct guard guards[GUARDS], void *to, c
 		.mapped = to,
 		.mapped_bytes = bytes,
 	};
-	const uint8_t *last = (const uint8_t *)from + operands.body_bytes;
-	uint32_t word32;
-	uint16_t word16;
+	union {
+		uint64_t word64;
+		uint32_t word32;
+		uint16_t word16;
+		uint8_t word8;
+	} last;
 
+	if (!user_copy_from(&last, (const uint8_t *)from + operands.body_bytes, last_bytes))
+		return GUARDED_FAULTED_OURS;
 	switch (last_bytes) {
-	case sizeof(operands.value):
-		memcpy(&operands.value, last, sizeof(operands.value));
+	case sizeof(last.word64):
+		operands.value = last.word64;
 		return run_sequence(store_64, &operands);
-	case sizeof(word32):
-		memcpy(&word32, last, sizeof(word32));
-		operands.value = word32;
+	case sizeof(last.word32):
+		operands.value = last.word32;
 		return run_sequence(store_32, &operands);
-	case sizeof(word16):
-		memcpy(&word16, last, sizeof(word16));
-		operands.value = word16;
+	case sizeof(last.word16):
+		operands.value = last.word16;
 		return run_sequence(store_16, &operands);
 	default:
-		operands.value = *last;
+		operands.value = last.word8;
 		return run_sequence(store_8, &operands);
 	}
 }

@@ -5,15 +5,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <ucontext.h>
 
 #include "local/rseq_area.h"
 
 /*
  * Accesses to a peer's memory that this process has mapped, while the guards have their expected values. The comparison and
  * the access are one restartable sequence. With GUARDED_PREEMPTED a part of the bytes may have been moved, but not the last
- * word of a write, and an atomic operation was not executed. GUARDED_FAULTED: the same, because the kernel has no page at an
- * address of the mapped memory, and the handler of SIGBUS (sigbus.h) ended the sequence. The caller has executed a sequentially consistent fence after the
+ * word of a write, and an atomic operation was not executed. GUARDED_FAULTED, GUARDED_FAULTED_OURS: the same, because a page cannot be
+ * accessed. Only if user_fault_is_caught(). The caller has executed a sequentially consistent fence after the
  * announcement of the access (docs/memory-safety.md).
  */
 
@@ -37,14 +36,6 @@ enum guarded_outcome mapped_fetch_add(const struct guard guards[GUARDS], uint64_
 	__attribute__((warn_unused_result));
 enum guarded_outcome mapped_compare_swap(const struct guard guards[GUARDS], uint64_t *word,
 					 uint64_t compare, uint64_t swap, uint64_t *original)
-	__attribute__((warn_unused_result));
-
-/*
- * Called by a handler of SIGBUS with its context and the address of the fault. If the thread was in one of the functions above and
- * the address is in the mapped memory, changes the context so that the function returns GUARDED_FAULTED. false: another fault;
- * the context is unchanged. Async-signal-safe.
- */
-bool mapped_copy_end_fault(ucontext_t *context, const void *address)
 	__attribute__((warn_unused_result));
 
 #endif

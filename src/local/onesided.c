@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <string.h>
 #include <sys/uio.h>
 
 #include "base/thread_id.h"
+#include "base/user_copy.h"
 #include "base/util.h"
 #include "core/memory.h"
 #include "core/opcode.h"
@@ -221,7 +221,7 @@ static void set_guards(const struct local_qp *lqp, const struct access *access,
 
 /*
  * Moves all bytes of the iovec to or from mapped memory. Returns 0; -EAGAIN: a checked word has changed; -EBUSY: the thread was
- * preempted in each attempt; -EFAULT: the mapped object has no page for a byte.
+ * preempted in each attempt; -EFAULT: the mapped object has no page for a byte; -EACCES: a page of the iovec cannot be accessed.
  */
 static int move_mapped(const struct guard guards[GUARDS], uint8_t *there, struct iovec *iov, int n,
 		       bool is_read)
@@ -238,6 +238,8 @@ static int move_mapped(const struct guard guards[GUARDS], uint8_t *there, struct
 			return -EAGAIN;
 		if (outcome == GUARDED_FAULTED)
 			return -EFAULT;
+		if (outcome == GUARDED_FAULTED_OURS)
+			return -EACCES;
 		if (outcome == GUARDED_PREEMPTED) {
 			if (++attempts >= ATTEMPTS_MAX)
 				return -EBUSY;
@@ -286,6 +288,7 @@ static int move_bytes(const struct local_qp *lqp, const struct send_wqe *wqe,
 			continue;
 		case GUARDED_CALLED:
 		case GUARDED_FAULTED:
+		case GUARDED_FAULTED_OURS:
 			break;
 		}
 		if (moved <= 0)
@@ -353,6 +356,8 @@ static enum onesided_result move_announced(struct local_qp *lqp, const struct se
 		ret = move_mapped(guards, mapped, iov, n, wqe_scatters(wqe));
 		if (ret == -EFAULT)
 			return drop_faulted(lqp, &access);
+		if (ret == -EACCES)
+			return ONESIDED_LOCAL_FAULT;
 		peer_count(lqp->peer, LOCAL_MAPPED);
 	} else {
 		ret = move_bytes(lqp, wqe, &access, iov, n, bytes);
@@ -471,6 +476,8 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 			moved = ++changes < ATTEMPTS_MAX ? ONESIDED_DONE : ONESIDED_DECLINED;
 			continue;
 		}
+		if (moved == ONESIDED_LOCAL_FAULT)
+			*vendor_err = VENDOR_ERR_MEMORY_GONE;
 		if (moved != ONESIDED_DONE)
 			break;
 		if (*result == ACCESS_GONE && is_ours_gone(lqp, wqe, chunk.bytes, is_read)) {
@@ -554,8 +561,10 @@ enum onesided_result onesided_atomic(struct local_qp *lqp, struct send_wqe *wqe,
 	atomic_store_explicit(&shared->accessing, 0, memory_order_release);
 	if (executed != ONESIDED_DONE)
 		return executed;
-	for (int i = 0, at = 0; i < ours.count; at += (int)iov[i].iov_len, i++)
-		memcpy(iov[i].iov_base, (const uint8_t *)&original + at, iov[i].iov_len);
 	peer_count(lqp->peer, LOCAL_MAPPED);
+	if (!user_scatter(iov, ours.count, &original)) {
+		*vendor_err = VENDOR_ERR_MEMORY_GONE;
+		return ONESIDED_LOCAL_FAULT;
+	}
 	return ONESIDED_DONE;
 }

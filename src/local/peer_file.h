@@ -22,7 +22,7 @@ struct peer_file {
 };
 
 /*
- * Maps the whole file. NULL: it cannot be opened or mapped. can_shrink: an access to the mapping can raise SIGBUS. Does not affect
+ * Maps the whole file. NULL: it cannot be opened or mapped. can_shrink: the file can become shorter than the mapping. Does not affect
  * the locks (fcntl(2), F_SETLK) that this process holds on the file, which close(2) releases: a thread with a descriptor table
  * of its own opens and closes the file. Blocks as long as the file system of the file does not reply.
  */

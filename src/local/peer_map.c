@@ -3,16 +3,16 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
 
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/thread_id.h"
+#include "base/user_fault.h"
 #include "local/local.h"
 #include "local/peer_file.h"
-#include "local/sigbus.h"
 
 /* Uses of an MR until its object is requested, a power of two. The request makes the owner read its list of mappings. */
 #define USES_UNTIL_REQUEST 4
@@ -25,7 +25,6 @@ struct peer_map {
 	enum segment_share_kind kind;
 	uint8_t *base; /* NULL: the object cannot be mapped */
 	uint64_t bytes;
-	bool can_shrink; /* an access can raise SIGBUS */
 };
 
 struct peer_maps {
@@ -78,8 +77,15 @@ static bool copy_published(const struct segment_share *share, uint32_t generatio
 	return atomic_load(&share->word) == word;
 }
 
-static uint8_t *map_file(const struct peer *peer, const struct published *published,
-			 bool *can_shrink)
+/* Files that can shrink are not mapped with USRDMA_SHARE=off (docs/adr/0050). */
+static bool may_map_shrinking(void)
+{
+	const char *value = secure_getenv("USRDMA_SHARE");
+
+	return !value || strcmp(value, "off");
+}
+
+static uint8_t *map_file(const struct peer *peer, const struct published *published)
 {
 	bool has_fd = published->kind == SEGMENT_SHARE_FD;
 	const struct peer_file file = {
@@ -92,9 +98,10 @@ static uint8_t *map_file(const struct peer *peer, const struct published *publis
 		.ino = published->ino,
 		.bytes = published->bytes,
 	};
-	uint8_t *base = peer_file_map(&file, can_shrink);
+	bool can_shrink;
+	uint8_t *base = peer_file_map(&file, &can_shrink);
 
-	if (!base || !*can_shrink || sigbus_install())
+	if (!base || !can_shrink || may_map_shrinking())
 		return base;
 	munmap(base, published->bytes);
 	return NULL;
@@ -149,7 +156,7 @@ static void map_object(struct peer *peer, struct peer_map *map, uint32_t place, 
 	if (limit_is_set(RLIMIT_AS))
 		return;
 	if (published.kind == SEGMENT_SHARE_FD || published.kind == SEGMENT_SHARE_MAPPING)
-		map->base = map_file(peer, &published, &map->can_shrink);
+		map->base = map_file(peer, &published);
 	else if (published.kind == SEGMENT_SHARE_SYSV)
 		map->base = map_sysv(peer, &published);
 	if (map->base)
@@ -183,26 +190,6 @@ static bool has_grown(const struct peer *peer, const struct peer_map *map, uint3
 	return atomic_load(&peer->segment->shares[place - 1].bytes) > map->bytes;
 }
 
-/* Whether an access of the calling thread to the object cannot kill the process. */
-static bool is_safe(const struct peer *peer, struct peer_map *map)
-{
-	const struct segment *segment = local_of(peer->engine)->segment;
-
-	if (!map->can_shrink)
-		return true;
-	switch (sigbus_check(atomic_load_explicit(&segment->hdr.engine_tid, memory_order_relaxed) ==
-			     (uint32_t)thread_id())) {
-	case SIGBUS_IS_HANDLED:
-		return true;
-	case SIGBUS_IS_BLOCKED:
-		return false;
-	case SIGBUS_IS_REPLACED:
-		break;
-	}
-	drop(map);
-	return false;
-}
-
 uint8_t *peer_map_at(struct peer *peer, const struct peer_range *range)
 {
 	struct peer_maps *maps;
@@ -220,7 +207,7 @@ uint8_t *peer_map_at(struct peer *peer, const struct peer_range *range)
 		map_object(peer, map, range->share, range->generation);
 		engine_unlock_base(peer->engine);
 	}
-	return map->base && is_inside(map, range) && is_safe(peer, map) ?
+	return map->base && is_inside(map, range) && user_fault_is_caught() ?
 		       map->base + range->offset :
 		       NULL;
 }

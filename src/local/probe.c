@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/trace_points.h"
+#include "base/user_copy.h"
 #include "base/util.h"
 #include "core/opcode.h"
 #include "core/sge.h"
@@ -99,10 +100,8 @@ static void fill_one_sided_payload(struct trace_one_sided *op, struct local_qp *
 	}
 	if (sge_gather(lqp->qp, wqe, 0, bytes, is_read, &data))
 		return;
-	for (int i = 0; i < data.count; i++) {
-		memcpy(op->payload + op->payload_bytes, iov[i].iov_base, iov[i].iov_len);
-		op->payload_bytes = (uint16_t)(op->payload_bytes + iov[i].iov_len);
-	}
+	if (user_gather(op->payload, iov, data.count))
+		op->payload_bytes = (uint16_t)data.bytes;
 }
 
 void emit_one_sided(struct local_qp *lqp, struct send_wqe *wqe, enum access_result result)

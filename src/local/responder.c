@@ -86,6 +86,13 @@ static void refuse_message(struct local_qp *lqp, uint32_t ssn, enum access_resul
 	}
 }
 
+void responder_fail_read(struct local_qp *lqp, uint32_t ssn, enum access_result result)
+{
+	lqp->rx.jobs_tail = lqp->rx.jobs_head;
+	set_response_pending(lqp, CELL_NAK, ssn, result);
+	qp_enter_error(lqp->qp, result_event(result));
+}
+
 static void local_responder_turn_away(struct local_qp *lqp, uint32_t ssn)
 {
 	struct qp *qp = lqp->qp;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdlib.h>
-#include <string.h>
-
+#include "base/user_copy.h"
 #include "core/comp_cntr.h"
 #include "local/local.h"
 
@@ -69,7 +68,10 @@ static bool send_done(struct local_qp *lqp, const struct response_job *job)
 	return true;
 }
 
-/* Sends one fragment of a READ response. Each fragment is checked again because the MR can be deregistered in between. */
+/*
+ * Sends one fragment of a READ response. Each fragment is checked again because the MR can be deregistered in between. false: the FIFO
+ * is full.
+ */
 static bool local_response_send_read_data(struct local_qp *lqp, struct response_job *job)
 {
 	uint32_t bytes = job->length_bytes - job->done_bytes;
@@ -81,23 +83,21 @@ static bool local_response_send_read_data(struct local_qp *lqp, struct response_
 	if (bytes > RING_FRAGMENT_BYTES)
 		bytes = RING_FRAGMENT_BYTES;
 	far_bytes = bytes > RING_CELL_DATA_BYTES ? bytes : 0;
-	if (execute_read_part(lqp->qp, job->remote_addr + job->done_bytes, job->rkey, bytes,
-			      job->length_bytes - job->done_bytes - bytes, &from) != ACCESS_OK) {
-		if (!send_short(lqp, CELL_NAK, job->ssn, ACCESS_RKEY))
-			return false;
-		job->done_bytes = job->length_bytes;
-		job->is_started = true;
-		job->has_failed = true;
+	job->failure = execute_read(lqp->qp, job->remote_addr + job->done_bytes, job->rkey, bytes,
+				    &from);
+	if (job->failure != ACCESS_OK)
 		return true;
-	}
 	cell = reserve(lqp->peer, CELL_READ_DATA, lqp->qp->attr.dest_qp_num, lqp->qp->qpn, job->ssn,
 		       far_bytes, &to);
 	if (!cell)
 		return false;
 	if (!far_bytes)
 		to = cell->data;
-	if (bytes)
-		memcpy(to, from, bytes);
+	/* The space that was reserved is reserved again by the next call. */
+	if (!user_copy_from(to, from, bytes)) {
+		job->failure = ACCESS_GONE;
+		return true;
+	}
 	cell->bytes = (uint16_t)bytes;
 	commit(lqp->peer, cell);
 	job->done_bytes += bytes;
@@ -107,12 +107,13 @@ static bool local_response_send_read_data(struct local_qp *lqp, struct response_
 
 static bool send_read(struct local_qp *lqp, struct response_job *job)
 {
-	while (!job->is_started || job->done_bytes < job->length_bytes) {
+	while (job->failure == ACCESS_OK &&
+	       (!job->is_started || job->done_bytes < job->length_bytes)) {
 		if (!local_response_send_read_data(lqp, job))
 			return false;
 	}
-	comp_cntr_count(lqp->qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ, !job->has_failed,
-			job->length_bytes);
+	comp_cntr_count(lqp->qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ,
+			job->failure == ACCESS_OK, job->length_bytes);
 	return true;
 }
 
@@ -135,6 +136,10 @@ static bool local_response_send_jobs(struct local_qp *lqp)
 
 		if (!send_job(lqp, job))
 			return false;
+		if (job->failure != ACCESS_OK) {
+			responder_fail_read(lqp, job->ssn, job->failure);
+			return true;
+		}
 		lqp->rx.jobs_tail++;
 	}
 	return true;

@@ -22,7 +22,8 @@ enum guarded_outcome {
 	GUARDED_CALLED = 0,    /* the sequence was executed to its end */
 	GUARDED_CHANGED = 1,   /* a word has another value; no bytes were moved */
 	GUARDED_PREEMPTED = 2, /* the sequence was aborted before its last instruction */
-	GUARDED_FAULTED = 3,   /* the same, by SIGBUS; only of mapped_copy.h */
+	GUARDED_FAULTED = 3, /* the same, by a fault in the peer's memory; only of mapped_copy.h */
+	GUARDED_FAULTED_OURS = 4, /* the same, by a fault in the memory of this process */
 };
 
 /* The part of struct rseq (linux/rseq.h) that is used here. */

@@ -2,6 +2,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/user_copy.h"
+#include "base/user_fault.h"
 #include "link/gso.h"
 #include "roce/probe.h"
 
@@ -14,21 +16,37 @@
 /* Interval of retries after back-pressure, unless the link's owner calls earlier. */
 #define HELD_LOOK_NS 100000u
 
-static void copy_one(struct link_tx *tx, struct roce_slot *slot)
+/* Copies the payload to the slot. false: it cannot be read. */
+static bool copy_payload(struct link_tx *tx, struct roce_slot *slot)
 {
 	uint32_t bytes = 0;
 
-	slot->path = *tx->path;
-	tx->path = &slot->path;
 	for (int i = 0; i < tx->payload_count; i++) {
 		const struct iovec *from = &slot->iov[i];
 
-		if (from->iov_base != slot->bytes + bytes)
-			memcpy(slot->bytes + bytes, from->iov_base, from->iov_len);
+		if (from->iov_base != slot->bytes + bytes &&
+		    !user_copy_from(slot->bytes + bytes, from->iov_base, from->iov_len))
+			return false;
 		bytes += (uint32_t)from->iov_len;
 	}
 	slot->iov[0] = (struct iovec){.iov_base = slot->bytes, .iov_len = bytes};
 	tx->payload_count = bytes ? 1 : 0;
+	return true;
+}
+
+/*
+ * If the payload has become unreadable, the peer drops the packet because of its ICRC. A reliable requester sends it again, and
+ * batch_add() then reports the error.
+ */
+static void copy_one(struct link_tx *tx, struct roce_slot *slot)
+{
+	slot->path = *tx->path;
+	tx->path = &slot->path;
+	if (copy_payload(tx, slot))
+		return;
+	memset(slot->bytes, 0, tx->payload_bytes);
+	slot->iov[0] = (struct iovec){.iov_base = slot->bytes, .iov_len = tx->payload_bytes};
+	tx->payload_count = 1;
 }
 
 static void batch_hold(struct roce *roce)
@@ -174,9 +192,18 @@ struct roce_slot *batch_reserve(struct roce *roce)
 	return &batch->slots[batch->count];
 }
 
-static uint32_t icrc_of(const struct icrc_flow *flow, const struct link_tx *tx)
+/* The computation of an ICRC, which reads the payload in application memory. */
+struct icrc_job {
+	const struct icrc_flow *flow;
+	const struct link_tx *tx;
+	uint32_t icrc;
+};
+
+static void icrc_run(void *arg)
 {
 	static const uint8_t zeros[PACKET_PAD_MAX];
+	struct icrc_job *job = arg;
+	const struct link_tx *tx = job->tx;
 	struct iovec pieces[MAX_SGE + 2];
 	size_t count = 0;
 
@@ -186,16 +213,28 @@ static uint32_t icrc_of(const struct icrc_flow *flow, const struct link_tx *tx)
 		pieces[count++] = tx->payload[i];
 	pieces[count++] = (struct iovec){.iov_base = (void *)(uintptr_t)zeros,
 					 .iov_len = packet_pad_bytes(tx->payload_bytes)};
-	return icrc_compute(flow, 0, pieces, count);
+	job->icrc = icrc_compute(job->flow, 0, pieces, count);
+}
+
+/* A thread whose faults are not caught copies the payload with a system call first. */
+static bool icrc_of(struct icrc_job *job, struct link_tx *tx, struct roce_slot *slot)
+{
+	if (tx->payload_count && user_fault_is_caught())
+		return user_fault_run(tx->payload, tx->payload_count, icrc_run, job);
+	if (!copy_payload(tx, slot))
+		return false;
+	icrc_run(job);
+	return true;
 }
 
 /* Adds the packet to the batch. `range`: the lanes of its sequence. */
-static void batch_add(struct roce *roce, const struct link_path *path, const struct icrc_flow *flow,
+static bool batch_add(struct roce *roce, const struct link_path *path, const struct icrc_flow *flow,
 		      struct packet *packet, int iovs, struct lane_range *range, bool may_overtake)
 {
 	struct roce_batch *batch = &roce->batch;
 	struct roce_slot *slot = &batch->slots[batch->count];
 	struct link_tx *tx = &batch->tx[batch->count];
+	struct icrc_job job = {.flow = flow, .tx = tx};
 	size_t bytes = 0;
 
 	for (int i = 0; i < iovs; i++)
@@ -206,39 +245,45 @@ static void batch_add(struct roce *roce, const struct link_path *path, const str
 	batch->lane_of[batch->count] = (uint8_t)lanes_join(&batch->lanes, range, path,
 							   (uint32_t)packet_bytes(packet),
 							   may_overtake, &packet->is_ahead);
-	if (packet->is_ahead)
-		roce_count(roce, ROCE_SENT_AHEAD);
 	batch->notes[batch->count] = (struct roce_note){.slot = (uint8_t)batch->count};
 	tx->path = path;
 	tx->payload = slot->iov;
 	tx->payload_count = iovs;
 	tx->payload_bytes = (uint16_t)bytes;
 	tx->hdr_bytes = (uint8_t)packet_build_headers(packet, tx->hdr);
-	tx->trailer_bytes = (uint8_t)packet_build_trailer(bytes, icrc_of(flow, tx), tx->trailer);
+	if (!icrc_of(&job, tx, slot)) {
+		/* The packet may have joined a lane. The next batch has none. */
+		batch_flush(roce);
+		return false;
+	}
+	tx->trailer_bytes = (uint8_t)packet_build_trailer(bytes, job.icrc, tx->trailer);
+	if (packet->is_ahead)
+		roce_count(roce, ROCE_SENT_AHEAD);
 	batch->count++;
+	return true;
 }
 
-void batch_commit_to(struct roce *roce, const struct link_path *path, const struct icrc_flow *flow,
+bool batch_commit_to(struct roce *roce, const struct link_path *path, const struct icrc_flow *flow,
 		     struct packet *packet, int iovs)
 {
-	batch_add(roce, path, flow, packet, iovs, &roce->batch.others, false);
+	return batch_add(roce, path, flow, packet, iovs, &roce->batch.others, false);
 }
 
-static void batch_add_to_qp(struct roce_qp *rqp, struct packet *packet, int iovs, bool may_overtake)
+static bool batch_add_to_qp(struct roce_qp *rqp, struct packet *packet, int iovs, bool may_overtake)
 {
 	bool is_request = opcode_info(packet->opcode)->is_request;
 
 	packet->dest_qpn = rqp->qp->attr.dest_qp_num;
-	batch_add(rqp->roce, &rqp->path, &rqp->tx_flow, packet, iovs,
-		  is_request ? &rqp->tx.lanes : &rqp->rx.lanes, may_overtake);
+	return batch_add(rqp->roce, &rqp->path, &rqp->tx_flow, packet, iovs,
+			 is_request ? &rqp->tx.lanes : &rqp->rx.lanes, may_overtake);
 }
 
-void batch_commit(struct roce_qp *rqp, struct packet *packet, int iovs)
+bool batch_commit(struct roce_qp *rqp, struct packet *packet, int iovs)
 {
-	batch_add_to_qp(rqp, packet, iovs, false);
+	return batch_add_to_qp(rqp, packet, iovs, false);
 }
 
-void batch_commit_ahead(struct roce_qp *rqp, struct packet *packet, int iovs)
+bool batch_commit_ahead(struct roce_qp *rqp, struct packet *packet, int iovs)
 {
-	batch_add_to_qp(rqp, packet, iovs, true);
+	return batch_add_to_qp(rqp, packet, iovs, true);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/user_copy.h"
 #include "base/util.h"
 #include "core/ah.h"
 #include "roce/qp.h"
@@ -134,15 +135,14 @@ static struct ah_path *roce_datagram_find_path(struct roce *roce, struct roce_ah
 	return path_new(roce, rah, qpn);
 }
 
-/* Copies the payload: the WR completes when the caller returns, and the application may then reuse its memory. */
+/*
+ * Copies the payload: the WR completes when the caller returns, and the application may then reuse its memory. Returns the number of
+ * iov entries, or -EFAULT: the memory cannot be read.
+ */
 static int fill_payload(struct roce_slot *slot, const struct datagram_tx *datagram)
 {
-	uint8_t *at = slot->bytes;
-
-	for (int i = 0; i < datagram->iov_count; i++) {
-		memcpy(at, datagram->iov[i].iov_base, datagram->iov[i].iov_len);
-		at += datagram->iov[i].iov_len;
-	}
+	if (!user_gather(slot->bytes, datagram->iov, datagram->iov_count))
+		return -EFAULT;
 	slot->iov[0] = (struct iovec){.iov_base = slot->bytes, .iov_len = datagram->bytes};
 	return datagram->bytes ? 1 : 0;
 }
@@ -191,6 +191,7 @@ int roce_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *d
 	};
 	struct roce_slot *slot;
 	struct ah_path *path;
+	int iovs;
 
 	roce_look_at_clock(roce);
 	path = roce->link ? roce_datagram_find_path(roce, ah->transport_ah, datagram->dest_qpn) :
@@ -204,9 +205,12 @@ int roce_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *d
 	slot = batch_reserve(roce);
 	if (!slot)
 		return -EAGAIN;
+	iovs = fill_payload(slot, datagram);
+	if (iovs < 0)
+		return iovs;
 	if (!gid_is_multicast(path->path.remote_gid))
 		packet.wants_ack = pace_on_send(&path->pace, packet.psn);
-	batch_commit_to(roce, &path->path, &path->flow, &packet, fill_payload(slot, datagram));
+	batch_commit_to(roce, &path->path, &path->flow, &packet, iovs);
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/be.h"
+#include "base/user_copy.h"
 #include "core/fault_points.h"
 #include "core/qp.h"
 #include "roce/probe.h"
@@ -141,14 +142,6 @@ static void packet_passed(struct roce *roce, bool is_outgoing, uint32_t qpn)
 	}
 }
 
-static void copy_payload(const struct link_tx *tx, uint8_t *to)
-{
-	for (int i = 0; i < tx->payload_count; i++) {
-		memcpy(to, tx->payload[i].iov_base, tx->payload[i].iov_len);
-		to += tx->payload[i].iov_len;
-	}
-}
-
 static void delay_outgoing(struct roce *roce, const struct link_tx *tx,
 			   const struct fault_subject *subject, const struct fault *fault)
 {
@@ -159,7 +152,7 @@ static void delay_outgoing(struct roce *roce, const struct link_tx *tx,
 	delayed->path = *tx->path;
 	delayed->tx = *tx;
 	delayed->tx.path = &delayed->path;
-	copy_payload(tx, delayed->bytes);
+	user_gather_readable(delayed->bytes, tx->payload, tx->payload_count, tx->payload_bytes);
 	delayed->payload = (struct iovec){delayed->bytes, tx->payload_bytes};
 	delayed->tx.payload = &delayed->payload;
 	delayed->tx.payload_count = tx->payload_bytes ? 1 : 0;
@@ -186,7 +179,7 @@ static int send_corrupted(struct roce *roce, const struct link_tx *tx, const str
 	struct link_tx copy = *tx;
 
 	memcpy(packet, tx->hdr, tx->hdr_bytes);
-	copy_payload(tx, payload.iov_base);
+	user_gather_readable(payload.iov_base, tx->payload, tx->payload_count, tx->payload_bytes);
 	memcpy(packet + tx->hdr_bytes + tx->payload_bytes, tx->trailer, tx->trailer_bytes);
 	fault_corrupt(fault, packet, bytes);
 	memcpy(copy.hdr, packet, tx->hdr_bytes);

@@ -52,8 +52,7 @@ static void emit_sent(const struct roce *roce, uint64_t now_ns, const struct lin
 	memcpy(packet->local_gid, tx->path->local_gid, GID_BYTES);
 	memcpy(packet->remote_gid, tx->path->remote_gid, GID_BYTES);
 	trace_packet_append(packet, tx->hdr, tx->hdr_bytes);
-	for (int i = 0; i < tx->payload_count; i++)
-		trace_packet_append(packet, tx->payload[i].iov_base, tx->payload[i].iov_len);
+	trace_packet_append_user(packet, tx->payload, tx->payload_count);
 	trace_packet_append(packet, tx->trailer, tx->trailer_bytes);
 	trace_packet_fill_head(&event);
 	packet->wr_id = probe_wr_id_of(roce, tx->path->local_qpn, event.psn, packet->bytes[0]);

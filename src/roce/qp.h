@@ -201,13 +201,13 @@ void roce_send_later(struct roce_qp *rqp);
 struct roce_slot *batch_reserve(struct roce *roce);
 /*
  * Completes the packet in the reserved slot and adds it to the batch. The payload is the slot's first `iovs` iov
- * entries.
+ * entries. false: application memory of the payload cannot be read. The batch was sent, and the packet was not added.
  */
-void batch_commit(struct roce_qp *rqp, struct packet *packet, int iovs);
+bool batch_commit(struct roce_qp *rqp, struct packet *packet, int iovs);
 /* The same for a request or READ response that may be sent before those with lower PSNs. */
-void batch_commit_ahead(struct roce_qp *rqp, struct packet *packet, int iovs);
+bool batch_commit_ahead(struct roce_qp *rqp, struct packet *packet, int iovs);
 /* The same for a packet without a connected QP; the caller has set dest_qpn. */
-void batch_commit_to(struct roce *roce, const struct link_path *path, const struct icrc_flow *flow,
+bool batch_commit_to(struct roce *roce, const struct link_path *path, const struct icrc_flow *flow,
 		     struct packet *packet, int iovs);
 /* Records that the last committed packet is a request with this PSN that is sent for the first time. */
 void batch_note(struct roce_qp *rqp, uint32_t psn);

@@ -234,6 +234,7 @@ static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wq
 	bool ends = bytes == left;
 	struct sge_iovs payload = {.iov = slot->iov, .max = MAX_SGE};
 	enum vendor_err err = VENDOR_ERR_NONE;
+	bool is_readable;
 
 	if (bytes)
 		err = sge_gather(rqp->qp, wqe, at, bytes, false, &payload);
@@ -245,9 +246,11 @@ static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wq
 		roce_mark_part(&packet, !ends);
 	packet.wants_ack = requester_wants_ack(rqp, packet.psn, ends);
 	if (requester_may_overtake(rqp, &packet))
-		batch_commit_ahead(rqp, &packet, payload.count);
+		is_readable = batch_commit_ahead(rqp, &packet, payload.count);
 	else
-		batch_commit(rqp, &packet, payload.count);
+		is_readable = batch_commit(rqp, &packet, payload.count);
+	if (!is_readable)
+		return requester_fail_in_order(rqp, IBV_WC_LOC_PROT_ERR, VENDOR_ERR_MEMORY_GONE);
 	requester_sent(rqp, wqe, 1, packet.wants_ack);
 	/*
 	 * The RETH of a WRITE makes this packet longer than the next one, which therefore begins a GSO burst. A short ACK fits
@@ -338,7 +341,8 @@ static enum step requester_step_request(struct roce_qp *rqp, struct send_wqe *wq
 	if (err)
 		return requester_fail_in_order(rqp, IBV_WC_LOC_PROT_ERR, err);
 	requester_fill_request(wqe, &packet);
-	batch_commit(rqp, &packet, operand.count);
+	if (!batch_commit(rqp, &packet, operand.count))
+		return requester_fail_in_order(rqp, IBV_WC_LOC_PROT_ERR, VENDOR_ERR_MEMORY_GONE);
 	requester_note_read(rqp, psn_next(rqp->tx.next_psn));
 	requester_sent(rqp, wqe, 1, true);
 	return STEP_NEXT;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <string.h>
+#include <errno.h>
 
+#include "base/user_copy.h"
 #include "base/util.h"
 #include "core/comp_cntr.h"
 #include "roce/xrc_forward.h"
@@ -159,14 +160,17 @@ static bool send_result(struct roce_qp *rqp, struct response_job *job)
 
 /*
  * Fills the slot's iov for one READ response. The payload of a response of one packet is copied. A requester may poll
- * memory by READs, and a change of that memory between ICRC and send() would corrupt the packet, repeatedly.
+ * memory by READs, and a change of that memory between ICRC and send() would corrupt the packet, repeatedly. Returns the number of
+ * entries, or -EFAULT: the memory cannot be read.
  */
 static int name_payload(struct roce_slot *slot, const uint8_t *from, uint32_t bytes, bool is_only)
 {
 	if (!bytes)
 		return 0;
+	if (is_only && !user_copy_from(slot->bytes, from, bytes))
+		return -EFAULT;
 	if (is_only)
-		from = memcpy(slot->bytes, from, bytes);
+		from = slot->bytes;
 	slot->iov[0] = (struct iovec){.iov_base = (void *)(uintptr_t)from, .iov_len = bytes};
 	return 1;
 }
@@ -208,8 +212,8 @@ static enum disposition find_read_data(struct roce_qp *rqp, const struct respons
 {
 	if (rqp->qp->type == IBV_QPT_XRC_RECV && !xrc_aim(rqp->qp, job->srqn))
 		return DISPOSITION_SRQ;
-	return disposition_of_access(execute_read_part(rqp->qp, job->remote_addr, job->rkey, bytes,
-						       job->left_bytes - bytes, from));
+	return disposition_of_access(
+		execute_read(rqp->qp, job->remote_addr, job->rkey, bytes, from));
 }
 
 /* Sends one packet of a READ response. */
@@ -227,6 +231,7 @@ static bool roce_response_send_read_data(struct roce_qp *rqp, struct response_jo
 	struct roce_slot *slot = batch_reserve(rqp->roce);
 	enum disposition disposition;
 	const uint8_t *from;
+	bool is_readable;
 	int iovs;
 
 	if (!slot)
@@ -237,10 +242,16 @@ static bool roce_response_send_read_data(struct roce_qp *rqp, struct response_jo
 		return true;
 	}
 	iovs = name_payload(slot, from, bytes, ends && !job->is_started);
-	if (job->may_overtake && !job->is_replay)
-		batch_commit_ahead(rqp, &packet, iovs);
+	if (iovs < 0)
+		is_readable = false;
+	else if (job->may_overtake && !job->is_replay)
+		is_readable = batch_commit_ahead(rqp, &packet, iovs);
 	else
-		batch_commit(rqp, &packet, iovs);
+		is_readable = batch_commit(rqp, &packet, iovs);
+	if (!is_readable) {
+		give_up(rqp, job, DISPOSITION_GONE);
+		return true;
+	}
 	job->next_psn = psn_next(job->next_psn);
 	job->remote_addr += bytes;
 	job->left_bytes -= bytes;

@@ -419,7 +419,7 @@ __attribute__((noinline)) static unsigned int roce_run_link(struct roce *roce)
 	int n;
 
 	/* A run by the engine thread does not show that the application polls. */
-	if (!engine->checks_mappings)
+	if (!engine->is_thread_turn)
 		batch_on_run(roce);
 	n = roce_look(roce, rx);
 	if (n <= 0 && !roce->batch.count && list_is_empty(&roce->responding) &&
@@ -452,16 +452,11 @@ static unsigned int roce_run(struct engine *engine)
  */
 static void drop_earlier_packets(struct roce *roce)
 {
-	struct engine *engine = roce->engine;
-	bool before = engine->checks_mappings;
 	uint32_t left = roce->link->rx_bytes / (ROCE_BATCH * DATAGRAM_MIN_BYTES);
 
-	engine->checks_mappings = true;
-	memory_forget(&engine->checked);
 	do {
 		roce_run_link(roce);
 	} while (roce->has_more && left--);
-	engine->checks_mappings = before;
 }
 
 static int roce_bind(struct qp *qp)

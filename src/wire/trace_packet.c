@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/be.h"
+#include "base/user_copy.h"
 #include "wire/aeth.h"
 #include "wire/line.h"
 #include "wire/mad.h"
@@ -24,6 +25,17 @@ void trace_packet_append(struct trace_packet *packet, const void *bytes, size_t 
 	memcpy(packet->bytes + packet->captured_bytes, bytes, captured);
 	packet->captured_bytes = (uint16_t)(packet->captured_bytes + captured);
 	packet->wire_bytes = (uint16_t)(packet->wire_bytes + len);
+}
+
+void trace_packet_append_user(struct trace_packet *packet, const struct iovec *pieces, int count)
+{
+	size_t room = sizeof(packet->bytes) - packet->captured_bytes;
+	size_t captured = user_gather_readable(packet->bytes + packet->captured_bytes, pieces,
+					       count, room);
+
+	packet->captured_bytes = (uint16_t)(packet->captured_bytes + captured);
+	for (int i = 0; i < count; i++)
+		packet->wire_bytes = (uint16_t)(packet->wire_bytes + pieces[i].iov_len);
 }
 
 bool trace_packet_is_nak(const uint8_t *bytes, size_t len)

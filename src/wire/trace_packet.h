@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "base/trace.h"
 
@@ -16,6 +17,8 @@ extern const struct trace_point trace_mad_received;
 
 /* Appends a piece of a packet or MAD. Bytes beyond TRACE_PACKET_BYTES are counted in wire_bytes but not captured. */
 void trace_packet_append(struct trace_packet *packet, const void *bytes, size_t len);
+/* The same for pieces of application memory. Bytes that cannot be read are captured as zeros. */
+void trace_packet_append_user(struct trace_packet *packet, const struct iovec *pieces, int count);
 
 /* Whether the bytes of a packet are an ACK with a NAK or RNR NAK code. false for other bytes. */
 bool trace_packet_is_nak(const uint8_t *bytes, size_t len);

@@ -232,6 +232,18 @@ static void pair_connect(struct pair *pair)
 			qp_to_rts(qps[i], pair->options.retry_cnt, pair->options.rnr_retry), 0);
 }
 
+void notice_signal_handlers(const struct api *api)
+{
+	struct ibv_alloc_dm_attr attr = {.length = 4};
+	struct ibv_dm *dm = ibv_alloc_dm(api->ctx, &attr);
+	uint32_t word = 0;
+
+	assert_non_null(dm);
+	for (int i = 0; i < 1024; i++)
+		assert_int_equal(ibv_memcpy_to_dm(dm, 0, &word, sizeof(word)), 0);
+	assert_int_equal(ibv_free_dm(dm), 0);
+}
+
 void pair_open(struct pair *pair, struct api *api, const struct pair_options *options)
 {
 	memset(pair, 0, sizeof(*pair));

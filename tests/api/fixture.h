@@ -71,6 +71,12 @@ void api_close(struct api *api);
 int api_setup(void **state);
 int api_teardown(void **state);
 
+/*
+ * To be called by each test that makes registered memory inaccessible. cmocka replaces the library's handlers of SIGSEGV and SIGBUS
+ * before each test. The library notices it after 1024 accesses of a thread at the latest.
+ */
+void notice_signal_handlers(const struct api *api);
+
 void pair_open(struct pair *pair, struct api *api, const struct pair_options *options);
 void pair_close(struct pair *pair);
 

@@ -154,9 +154,11 @@ static int do_dereg(struct worker *worker)
 
 static int do_unmap(struct worker *worker)
 {
-	void *at = mmap(worker->side->buf, SIDE_BUF_BYTES, PROT_NONE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	void *at;
 
+	notice_signal_handlers(&worker->api);
+	at = mmap(worker->side->buf, SIDE_BUF_BYTES, PROT_NONE,
+		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	assert_ptr_equal(at, worker->side->buf);
 	return munmap(at, SIDE_BUF_BYTES);
 }

@@ -164,6 +164,7 @@ static void ibv_get_async_event_unmapped_memory_reports_qp_fatal(void **state)
 
 	(void)state;
 	assert_ptr_not_equal(page, MAP_FAILED);
+	notice_signal_handlers(&api);
 	pair_open(&pair, &api, NULL);
 	mr = ibv_reg_mr(api.pd, page, PAGE_BYTES, ALL_ACCESS | IBV_ACCESS_ON_DEMAND);
 	assert_non_null(mr);
@@ -197,6 +198,7 @@ static void ibv_post_recv_unmapped_memory_fails_without_a_poll(void **state)
 
 	(void)state;
 	assert_ptr_not_equal(page, MAP_FAILED);
+	notice_signal_handlers(&api);
 	pair_open(&pair, &api, NULL);
 	mr = ibv_reg_mr(api.pd, page, PAGE_BYTES, ALL_ACCESS);
 	assert_non_null(mr);

@@ -21,7 +21,10 @@ static void ibv_memcpy_to_dm_unaligned_length_fails(void **state)
 {
 	uint32_t words[4] = {1, 2, 3, 4}, back[4] = {0};
 	struct ibv_dm *dm = dm_of(*state, 64);
+	uint32_t *constant = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
+	notice_signal_handlers(*state);
+	assert_true(constant != MAP_FAILED);
 	assert_int_equal(ibv_memcpy_to_dm(dm, 48, words, sizeof(words)), 0);
 	assert_int_equal(ibv_memcpy_from_dm(back, dm, 48, sizeof(back)), 0);
 	assert_memory_equal(words, back, sizeof(words));
@@ -29,6 +32,10 @@ static void ibv_memcpy_to_dm_unaligned_length_fails(void **state)
 	assert_int_equal(ibv_memcpy_to_dm(dm, 48, words, 5), EINVAL);
 	assert_int_equal(ibv_memcpy_to_dm(dm, 52, words, sizeof(words)), EINVAL);
 	assert_int_equal(ibv_memcpy_from_dm(back, dm, UINT64_MAX - 3, 4), EINVAL);
+	assert_int_equal(ibv_memcpy_from_dm(constant, dm, 48, 4), EFAULT);
+	assert_int_equal(ibv_memcpy_to_dm(dm, 48, constant, 4), 0);
+	assert_int_equal(munmap(constant, PAGE), 0);
+	assert_int_equal(ibv_memcpy_to_dm(dm, 48, constant, 4), EFAULT);
 	assert_int_equal(ibv_free_dm(dm), 0);
 }
 
@@ -96,6 +103,7 @@ static void ibv_reg_mr_implicit_odp_covers_all_memory(void **state)
 
 	assert_non_null(all);
 	assert_null_errno(ibv_reg_mr(api->pd, NULL, SIZE_MAX, ALL_ACCESS), EINVAL);
+	notice_signal_handlers(api);
 	pair_open(&pair, api, NULL);
 	late = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(late != MAP_FAILED);

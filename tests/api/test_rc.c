@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static void ibv_post_send_rc_send_fills_receive(void **state)
 {
@@ -248,6 +249,37 @@ static void ibv_post_send_rc_inline_above_limit_fails(void **state)
 	pair_close(&pair);
 }
 
+static void ibv_post_send_rc_inline_unmapped_fails(void **state)
+{
+	struct pair_options options = {.max_inline = 64, .send_ops_flags = IBV_QP_EX_WITH_SEND};
+	uint8_t *gone = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_sge sge = {.addr = (uintptr_t)gone, .length = 16}, recv;
+	struct ibv_send_wr wr, *bad = NULL;
+	struct ibv_qp_ex *ex;
+	struct pair pair;
+
+	assert_true(gone != MAP_FAILED);
+	notice_signal_handlers(*state);
+	pair_open(&pair, *state, &options);
+	wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, 1);
+	wr.send_flags |= IBV_SEND_INLINE;
+	assert_int_equal(ibv_post_send(pair.a.qp, &wr, &bad), EFAULT);
+	assert_ptr_equal(bad, &wr);
+	ex = batch_start(&pair.a, 1);
+	ibv_wr_send(ex);
+	ibv_wr_set_inline_data(ex, gone, 16);
+	assert_int_equal(ibv_wr_complete(ex), EFAULT);
+	/* Nothing was posted, and the QP works. */
+	recv = sge_of(&pair.b, 0, 64);
+	post_recv_ok(&pair.b, &recv, 1, 2);
+	sge.addr = (uintptr_t)pair.a.buf;
+	post_send_ok(&pair.a, &wr);
+	wc_expect(pair.a.cq, 1, IBV_WC_SUCCESS);
+	wc_expect(pair.b.cq, 2, IBV_WC_SUCCESS);
+	pair_close(&pair);
+	munmap(gone, 4096);
+}
+
 static void ibv_post_send_rc_unsignaled_has_no_completion(void **state)
 {
 	struct ibv_send_wr wr;
@@ -478,6 +510,7 @@ int main(void)
 		cmocka_unit_test(ibv_post_send_rc_sge_lists_gather_and_scatter),
 		cmocka_unit_test(ibv_post_send_rc_inline_copies_data),
 		cmocka_unit_test(ibv_post_send_rc_inline_above_limit_fails),
+		cmocka_unit_test(ibv_post_send_rc_inline_unmapped_fails),
 		cmocka_unit_test(ibv_post_send_rc_unsignaled_has_no_completion),
 		cmocka_unit_test(ibv_post_send_rc_sq_sig_all_signals_every_wr),
 		cmocka_unit_test(ibv_poll_cq_rc_completions_keep_order),

@@ -46,39 +46,6 @@ static int setup(void **state)
 	return 0;
 }
 
-struct checked_timer {
-	struct timer timer;
-	atomic_bool has_expired;
-	bool is_checked;
-};
-
-static void on_checked_timer(struct timer *timer, uint64_t now_ns)
-{
-	struct checked_timer *checked = container_of(timer, struct checked_timer, timer);
-
-	(void)now_ns;
-	checked->is_checked = fake.engine.checks_mappings;
-	atomic_store(&checked->has_expired, true);
-}
-
-/* A timer may process messages that have arrived, and the application may have unmapped their memory. */
-static void engine_thread_checks_mappings_in_timers(void **state)
-{
-	const struct timespec nap = {.tv_nsec = 1000000};
-	struct checked_timer checked = {0};
-
-	(void)state;
-	timer_init(&checked.timer, on_checked_timer);
-	engine_lock(&fake.engine);
-	timer_add(&fake.engine.timers, &checked.timer, clock_now_ns() + CLOCK_NS_PER_MS);
-	engine_timer_added(&fake.engine);
-	engine_unlock(&fake.engine);
-	for (int ms = 0; !atomic_load(&checked.has_expired) && ms < PATIENCE_MS; ms++)
-		nanosleep(&nap, NULL);
-	assert_true(atomic_load(&checked.has_expired));
-	assert_true(checked.is_checked);
-}
-
 /* A thread that serves, with a peer's doorbell, whose signal handler does not return until `release_fds` is written. */
 static int release_fds[2];
 static sem_t is_in_handler;
@@ -182,7 +149,6 @@ static void engine_serve_wait_in_signal_handler_leaves_doorbells_to_thread(void 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(engine_thread_checks_mappings_in_timers),
 		cmocka_unit_test(engine_serve_wait_in_signal_handler_leaves_doorbells_to_thread),
 	};
 
