@@ -2968,18 +2968,19 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
  * *access*: enum ibv_access_flags. Flags of the optional range are hints.
  * Types: enum ibv_access_flags, struct ibv_mr.
  * Returns the MR with lkey and rkey (the same number), or NULL with errno.
- * Errors: EFAULT: the memory is not mapped, or the mapping does not permit *access* (not checked
- * with IBV_ACCESS_ON_DEMAND); EINVAL: REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, unknown
+ * Errors: EFAULT: a page of the memory is not mapped, is a guard page, is behind the end of its
+ * file, or does not permit *access* (not checked with IBV_ACCESS_ON_DEMAND); EINVAL: REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, unknown
  * flag, or the range exceeds max_mr_size or the address space; EOPNOTSUPP: FLUSH_PERSISTENT,
  * because the memory of a process is not persistent; ENOMEM: no memory, or max_mr MRs exist; EIO:
  * the daemon has ended.
- * Threads: any. Does not block. Memory is not pinned: RLIMIT_MEMLOCK does not apply, and the cost
- * does not depend on *length*.
- * State: the memory must remain mapped until ibv_dereg_mr(). If part of it is unmapped, an
- * operation on this part fails with a protection or access error if one process carries out the
- * whole operation (READ and WRITE between processes of one user on one host). Otherwise the process
- * that unmapped the memory gets SIGSEGV. With IBV_ACCESS_ON_DEMAND each use is checked, at the cost
- * of system calls, and the operation fails with an error in all cases.
+ * Threads: any. Does not block. Memory is not pinned: RLIMIT_MEMLOCK does not apply, and no pages
+ * are allocated, except at the ends of mappings. The cost grows with the number of mappings and of
+ * pages that are present, not with *length*.
+ * State: the memory must remain mapped until ibv_dereg_mr(). If a page cannot be accessed any more,
+ * because it was unmapped, protected or is behind the end of its file, a work request that uses it
+ * completes with IBV_WC_LOC_PROT_ERR, and a peer's request with IBV_WC_REM_OP_ERR. An adapter would
+ * continue to use the pinned pages. The library handles SIGSEGV and SIGBUS of its own accesses;
+ * usrdma(7), USRDMA_FAULT_HANDLER.
  * Since IBVERBS_1.1. Source: ibv_reg_mr(3), IBA 1.x §10.6.3. See also: ibv_reg_mr_iova(),
  * ibv_reg_mr_ex(), ibv_rereg_mr(), ibv_dereg_mr(), ibv_post_send(), ibv_post_recv().
  */
@@ -3006,9 +3007,10 @@ __ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned int access, 
  * of the same name replaces the function.
  *
  * *pd*, *addr*, *length*, *access*: as in ibv_reg_mr().
- * *iova*: the address of the first byte. IBV_ACCESS_ZERO_BASED makes it 0.
+ * *iova*: the address of the first byte, with the same offset in its page as *addr*.
+ * IBV_ACCESS_ZERO_BASED makes it 0.
  * Returns, errors, threads: as ibv_reg_mr(); EINVAL also if iova + length exceeds the address
- * space.
+ * space, or if the offsets in the page differ.
  * Since IBVERBS_1.7. Source: ibv_reg_mr(3). See also: ibv_reg_mr().
  */
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -3035,12 +3037,13 @@ __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, u
  * *pd*: the PD.
  * *offset*: start of the range in *fd*, in bytes, with any alignment.
  * *length*: number of bytes, greater than 0.
- * *iova*: the address of the first byte, as in ibv_reg_mr_iova().
+ * *iova*: the address of the first byte, with the same offset in its page as *offset*.
  * *fd*: the file descriptor. The caller may close it afterwards.
  * *access*: as in ibv_reg_mr(), without IBV_ACCESS_ON_DEMAND.
  * Returns the MR, whose addr is NULL, or NULL with errno.
  * Errors: EBADF: *fd* is not open; EINVAL: *fd* can shrink, as files and memfds without
- * F_SEAL_SHRINK; the range exceeds *fd*; the exporter does not permit mapping; or as ibv_reg_mr();
+ * F_SEAL_SHRINK; the range exceeds *fd*; the exporter does not permit mapping; or as
+ * ibv_reg_mr_iova();
  * EACCES, EPERM: *fd* does not permit the mapping that *access* needs; EOPNOTSUPP:
  * IBV_ACCESS_ON_DEMAND; EAGAIN: RLIMIT_MEMLOCK, of memfd_secret(); EIO: the process is a fork()ed
  * child, or the daemon has ended; ENOMEM: no memory, or max_mr MRs exist.
@@ -3139,7 +3142,7 @@ static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
  * Returns 0 or an errno. On failure the ranges before the invalid one may have been loaded.
  * Errors: EOPNOTSUPP: unknown advice; EINVAL: unknown flag, no range, or an MR without
  * IBV_ACCESS_ON_DEMAND; EPERM: an MR of another PD, or one without the right to write; EFAULT:
- * unknown lkey, a range outside of the MR, or memory that is not mapped; EIO.
+ * unknown lkey, a range outside of the MR, or memory with a page that cannot be accessed; EIO.
  * Threads: any. Blocks until the kernel has loaded the pages.
  * Since v22, inline. Source: ibv_advise_mr(3). See also: ibv_reg_mr(), madvise(2).
  */
@@ -3266,7 +3269,8 @@ static inline int ibv_free_dm(struct ibv_dm *dm)
  *
  * *dm*, *dm_offset*, *host_addr*, *length*: device memory; bytes into it; source; bytes. Offset and
  * length are multiples of 4.
- * Returns 0, or EINVAL: not a multiple of 4, or outside.
+ * Returns 0 or an errno.
+ * Errors: EINVAL: not a multiple of 4, or outside; EFAULT: *host_addr* cannot be read.
  * Threads: any. Does not block.
  * Since v18, inline. Source: ibv_alloc_dm(3).
  */
@@ -3281,7 +3285,8 @@ static inline int ibv_memcpy_to_dm(struct ibv_dm *dm, uint64_t dm_offset, const 
  *
  * *host_addr*, *dm*, *dm_offset*, *length*: destination; device memory; bytes into it; bytes.
  * Offset and length are multiples of 4.
- * Returns 0, or EINVAL: not a multiple of 4, or outside.
+ * Returns 0 or an errno.
+ * Errors: EINVAL: not a multiple of 4, or outside; EFAULT: *host_addr* cannot be written.
  * Threads: any. Does not block.
  * Since v18, inline. Source: ibv_alloc_dm(3).
  */
@@ -4456,8 +4461,8 @@ int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
  * Returns 0 or an errno.
  * Errors: EINVAL: the QP has not reached RTS; the QP type does not have the opcode; too many SGEs;
  * inline data exceeds max_inline_data or is used with a READ or atomic operation; on UD no AH, or a
- * QP number of more than 24 bits; IBV_WR_FLUSH, which needs ibv_wr_flush(); ENOMEM: the queue is
- * full; EIO: the process is a fork()ed child.
+ * QP number of more than 24 bits; IBV_WR_FLUSH, which needs ibv_wr_flush(); EFAULT: the inline data
+ * cannot be read; ENOMEM: the queue is full; EIO: the process is a fork()ed child.
  * Threads: any; lists of two threads are not interleaved. Does not block. Between processes of one
  * host the call itself may carry out WRITE, READ and atomic operations.
  * Events: a completion on send_cq for each WR that is signaled or fails. Invalid keys, lengths and
@@ -4530,7 +4535,7 @@ static inline void ibv_wr_start(struct ibv_qp_ex *qp)
  * *qp*: the QP of ibv_wr_start().
  * Returns 0, or the errno of the first call of the batch that failed. In this case no work request
  * of the batch is posted.
- * Errors: EINVAL, ENOMEM, EIO as ibv_post_send(); EINVAL also for an operation that is not in
+ * Errors: EINVAL, EFAULT, ENOMEM, EIO as ibv_post_send(); EINVAL also for an operation that is not in
  * send_ops_flags, a setter that does not suit, a QP that was moved to RESET since ibv_wr_start(),
  * or no ibv_wr_start(); EOPNOTSUPP: an operation that usrdma does not offer.
  * Threads: that of ibv_wr_start(). Does not block.

@@ -2,39 +2,17 @@
 #include "core/memory.h"
 
 #include <errno.h>
-#include <linux/futex.h>
-#include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/page.h"
 #include "base/syscalls.h"
 #include "base/util.h"
+#include "base/vma.h"
 
-/*
- * The kernel copies the set before it checks `how`, which is invalid here: EFAULT means that the page is not readable.
- */
-static bool page_is_readable(const void *page)
-{
-	enum { KERNEL_SIGSET_BYTES = 8, NO_SUCH_REQUEST = -1 };
-
-	return syscall(SYS_rt_sigprocmask, NO_SUCH_REQUEST, page, NULL, KERNEL_SIGSET_BYTES) == 0 ||
-	       errno != EFAULT;
-}
-
-/*
- * Makes the kernel OR a word of the page with 0, atomically. The word does not change, but write permission is
- * required.
- */
-static bool page_is_writable(void *page)
-{
-	static uint32_t nobody_waits;
-
-	return syscall(SYS_futex, &nobody_waits, FUTEX_WAKE_OP_PRIVATE, 0, NULL, page,
-		       FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0)) >= 0 ||
-	       errno != EFAULT;
-}
+/* Up to this many pages are examined one by one, which is faster than an examination of the mappings. */
+#define PAGES_PROBED 16u
 
 static bool page_is_usable(uintptr_t page, bool is_written)
 {
@@ -44,10 +22,63 @@ static bool page_is_usable(uintptr_t page, bool is_written)
 	return is_written ? page_is_writable(at) : page_is_readable(at);
 }
 
-/* MS_ASYNC starts no I/O; msync(2) only fails if a page is not mapped. */
-static bool pages_are_mapped(uintptr_t first, uintptr_t end)
+static bool pages_are_usable(uintptr_t first, uintptr_t last, uintptr_t page_bytes, bool is_written)
 {
-	return first >= end || !sys_msync((void *)first, end - first, MS_ASYNC);
+	for (uintptr_t page = first;; page += page_bytes) {
+		if (!page_is_usable(page, is_written))
+			return false;
+		if (page == last)
+			return true;
+	}
+}
+
+/* The examination of the mappings of a range. */
+struct walk {
+	uintptr_t next; /* the first page that is not examined yet; 0: the whole address space is examined */
+	uintptr_t last;
+	uintptr_t page_bytes;
+	bool is_written;
+	bool is_usable;
+};
+
+/*
+ * The pages of a file that are behind its end are the last ones of a mapping, so that the last page of the mapping in the range is
+ * examined for all of them.
+ */
+static bool walk_visit(const struct vma *vma, void *arg)
+{
+	struct walk *walk = arg;
+	uintptr_t last = min_u64(vma->end - walk->page_bytes, walk->last);
+
+	walk->is_usable = vma->start <= walk->next &&
+			  (walk->is_written ? vma->is_writable : vma->is_readable) &&
+			  (!vma->ino || page_is_usable(last, walk->is_written));
+	walk->next = last + walk->page_bytes;
+	return walk->is_usable;
+}
+
+/* Without /proc: msync(2) only fails if a page is not mapped. MS_ASYNC starts no I/O. */
+static bool pages_are_mapped(uintptr_t first, uintptr_t last, uintptr_t page_bytes)
+{
+	return !sys_msync((void *)first, last - first + page_bytes, MS_ASYNC);
+}
+
+static bool mappings_are_usable(uintptr_t first, uintptr_t last, uintptr_t page_bytes,
+				bool is_written)
+{
+	struct walk walk = {
+		.next = first,
+		.last = last,
+		.page_bytes = page_bytes,
+		.is_written = is_written,
+	};
+
+	if (!page_is_usable(first, is_written) || !page_is_usable(last, is_written))
+		return false;
+	if (vma_each(first, last - first + page_bytes, walk_visit, &walk))
+		return pages_are_mapped(first, last, page_bytes);
+	return walk.is_usable && walk.next == last + page_bytes &&
+	       !vma_has_guard_page(first, last - first + page_bytes);
 }
 
 int memory_check(const void *addr, uint64_t length, bool is_written)
@@ -57,38 +88,16 @@ int memory_check(const void *addr, uint64_t length, bool is_written)
 	uintptr_t first = (uintptr_t)addr & page_mask;
 	uintptr_t last;
 	int saved = errno;
-	int ret = 0;
+	bool is_usable;
 
 	if (!length)
 		return 0;
 	if ((uintptr_t)addr + length - 1 < (uintptr_t)addr)
 		return -EINVAL;
 	last = ((uintptr_t)addr + length - 1) & page_mask;
-	/* page_is_readable() does not detect that page 0 is not mapped. */
-	if (!page_is_usable(first, is_written) ||
-	    (last != first && !page_is_usable(last, is_written)) ||
-	    !pages_are_mapped(first ? first + page_bytes : 0, first ? last : last + page_bytes))
-		ret = -EFAULT;
+	is_usable = (last - first) / page_bytes < PAGES_PROBED ?
+			    pages_are_usable(first, last, page_bytes, is_written) :
+			    mappings_are_usable(first, last, page_bytes, is_written);
 	errno = saved;
-	return ret;
-}
-
-bool memory_is_there(struct memory_checked *checked, const void *addr, uint64_t length,
-		     uint64_t ahead_bytes, bool is_written)
-{
-	uintptr_t start = (uintptr_t)addr;
-
-	if (start >= checked->range[is_written].start && start <= checked->range[is_written].end &&
-	    length <= checked->range[is_written].end - start)
-		return true;
-	ahead_bytes = min_u64(ahead_bytes, MEMORY_AHEAD_BYTES);
-	/* A page behind the range may be unmapped. */
-	if (ahead_bytes <= length || memory_check(addr, ahead_bytes, is_written)) {
-		ahead_bytes = length;
-		if (memory_check(addr, length, is_written))
-			return false;
-	}
-	checked->range[is_written].start = start;
-	checked->range[is_written].end = start + ahead_bytes;
-	return true;
+	return is_usable ? 0 : -EFAULT;
 }

@@ -6,33 +6,12 @@
 #include <stdint.h>
 
 /*
- * Whether [addr, addr + length) is mapped, and its first and last page are readable (and writable, if is_written). 0;
- * -EFAULT; -EINVAL: the range wraps. Checks mappings, not pages, so that the cost does not grow with the range. The
- * result can be outdated: later accesses must handle unmapped memory.
+ * Whether each page of [addr, addr + length) can be read (and written, if is_written), as an adapter's driver finds out when it pins
+ * the pages. 0; -EFAULT: a page is not mapped, is protected, is a guard page or is behind the end of its file; -EINVAL: the range
+ * wraps. Examines mappings, not pages, if the range is long, and populates only pages at the ends of mappings (docs/adr/0072).
+ * The result can be outdated: later accesses must handle memory that has changed (base/user_copy.h).
  */
 int memory_check(const void *addr, uint64_t length, bool is_written)
 	__attribute__((warn_unused_result));
-
-/* The ranges that memory_check() has accepted last, one for reading and one for writing. */
-struct memory_checked {
-	struct {
-		uintptr_t start, end;
-	} range[2]; /* by is_written */
-};
-
-/*
- * As memory_check(), and stores the range in *checked: a further call for a part of it makes no system call. The caller clears
- * *checked before the application may have unmapped the memory. If the caller will access the bytes up to `ahead_bytes` soon (at least
- * length), up to MEMORY_AHEAD_BYTES of them are checked and stored, too.
- */
-bool memory_is_there(struct memory_checked *checked, const void *addr, uint64_t length,
-		     uint64_t ahead_bytes, bool is_written);
-
-#define MEMORY_AHEAD_BYTES (256u * 1024)
-
-static inline void memory_forget(struct memory_checked *checked)
-{
-	*checked = (struct memory_checked){0};
-}
 
 #endif

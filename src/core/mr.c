@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "base/util.h"
@@ -98,6 +99,10 @@ static int mr_range_check(const struct device *device, const struct mr_range *ra
 	if (ret || is_implicit(range))
 		return ret;
 	if (range->length > max_bytes || range->iova + range->length < range->iova)
+		return -EINVAL;
+	/* Drivers of adapters map whole pages (ibv_reg_mr_iova(3)). */
+	if (!(range->access & IBV_ACCESS_ZERO_BASED) &&
+	    ((uintptr_t)range->addr ^ range->iova) % (uintptr_t)sysconf(_SC_PAGESIZE))
 		return -EINVAL;
 	/* With on-demand paging the pages may be mapped later (ibv_reg_mr(3)). */
 	if (range->access & IBV_ACCESS_ON_DEMAND)

@@ -17,8 +17,10 @@
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC)
 
-static uint64_t words[REGION_BYTES / 8];
-static uint8_t *const memory = (uint8_t *)words;
+/* An iova has the page offset of the address. */
+static uint64_t area[8192 / 8] __attribute__((aligned(4096)));
+static uint64_t *const words = &area[IOVA % 4096 / 8];
+static uint8_t *const memory = (uint8_t *)&area[IOVA % 4096 / 8];
 static struct ibv_qp *qp;
 static struct ibv_mr *mr;
 static struct inbound in;
@@ -31,7 +33,7 @@ static int open_region(void **state)
 	to_qp(qp)->attr.qp_access_flags = ACCESS_ALL;
 	mr = ibv_reg_mr_iova2(fake.pd, memory, REGION_BYTES, IOVA, ACCESS_ALL);
 	assert_non_null(mr);
-	memset(words, 0x5a, sizeof(words));
+	memset(words, 0x5a, REGION_BYTES);
 	memset(&in, 0, sizeof(in));
 	engine_lock(&fake.engine);
 	return 0;
@@ -331,11 +333,12 @@ static void execute_atomic_unaligned_or_outside_fails(void **state)
 	to_mr(mr)->access &= ~(unsigned)IBV_ACCESS_REMOTE_ATOMIC;
 	expect(execute_atomic(to_qp(qp), false, IOVA, mr->rkey, 1, 0, &original), ACCESS_RIGHTS);
 	engine_unlock(&fake.engine);
-	odd = ibv_reg_mr_iova2(fake.pd, memory + 4, 64, 0x1000, ACCESS_ALL);
+	odd = ibv_reg_mr_iova2(fake.pd, memory + 4, 64, 0,
+			       (unsigned)ACCESS_ALL | IBV_ACCESS_ZERO_BASED);
 	engine_lock(&fake.engine);
 	assert_non_null(odd);
 	/* The remote address is aligned, but the local one is not. */
-	expect(execute_atomic(to_qp(qp), true, 0x1000, odd->rkey, 1, 0, &original), ACCESS_ALIGN);
+	expect(execute_atomic(to_qp(qp), true, 0, odd->rkey, 1, 0, &original), ACCESS_ALIGN);
 	engine_unlock(&fake.engine);
 	assert_int_equal(ibv_dereg_mr(odd), 0);
 	engine_lock(&fake.engine);

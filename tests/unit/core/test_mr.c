@@ -5,17 +5,23 @@
 #include "fake.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/vma.h"
 #include "core/memory.h"
 #include "core/mr.h"
+
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
 
 #define PAGE	   4096u
 #define ALL_REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 static struct fake fake;
-static uint8_t buf[3 * PAGE];
+static uint8_t buf[3 * PAGE] __attribute__((aligned(PAGE)));
 
 static int setup(void **state)
 {
@@ -133,39 +139,152 @@ static void memory_check_allocates_no_pages(void **state)
 	munmap(at, bytes);
 }
 
-static void memory_is_there_examines_range_once(void **state)
+/* One page of a range of `pages` pages cannot be used in this way. */
+static void break_page(uint8_t *at, size_t pages, size_t broken, const char *kind)
 {
-	uint8_t *at = map(4 * PAGE, PROT_READ | PROT_WRITE);
-	struct memory_checked checked = {0};
+	uint8_t *page = at + broken * PAGE;
+	int fd;
 
-	(void)state;
-	assert_true(memory_is_there(&checked, at + 1, 2 * PAGE, 2 * PAGE, true));
-	/* Not examined again until memory_forget(), also a part of the range, but other ranges and reading are. */
-	assert_int_equal(munmap(at, 4 * PAGE), 0);
-	assert_true(memory_is_there(&checked, at + 1, 2 * PAGE, 2 * PAGE, true));
-	assert_true(memory_is_there(&checked, at + PAGE, PAGE, 4 * PAGE, true));
-	assert_false(memory_is_there(&checked, at, PAGE, PAGE, true));
-	assert_false(memory_is_there(&checked, at + 1, 2 * PAGE + 1, 2 * PAGE + 1, true));
-	assert_false(memory_is_there(&checked, at + PAGE, PAGE, PAGE, false));
-	memory_forget(&checked);
-	assert_false(memory_is_there(&checked, at + 1, 2 * PAGE, 2 * PAGE, true));
+	assert_true(mmap(at, pages * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at);
+	if (!strcmp(kind, "none")) {
+		assert_int_equal(mprotect(page, PAGE, PROT_NONE), 0);
+	} else if (!strcmp(kind, "read-only")) {
+		assert_int_equal(mprotect(page, PAGE, PROT_READ), 0);
+	} else if (!strcmp(kind, "unmapped")) {
+		assert_int_equal(munmap(page, PAGE), 0);
+	} else if (!strcmp(kind, "cut")) {
+		/* The pages from the broken one on are behind the end of the file; others follow the file's mapping. */
+		fd = memfd_create("cut", MFD_CLOEXEC);
+		assert_true(fd >= 0);
+		assert_int_equal(ftruncate(fd, (off_t)(broken * PAGE)), 0);
+		assert_true(mmap(at, (broken + 1) * PAGE, PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_FIXED, fd, 0) == at);
+		close(fd);
+	}
 }
 
-static void memory_is_there_examines_bytes_ahead(void **state)
+static void check_broken(uint8_t *at, size_t pages, bool is_readable)
 {
-	uint8_t *at = map(4 * PAGE, PROT_READ | PROT_WRITE);
-	struct memory_checked checked = {0};
+	assert_int_equal(memory_check(at, pages * PAGE, true), -EFAULT);
+	assert_int_equal(memory_check(at, pages * PAGE, false), is_readable ? 0 : -EFAULT);
+	errno = 0;
+	assert_null(ibv_reg_mr(fake.pd, at, pages * PAGE, IBV_ACCESS_LOCAL_WRITE));
+	assert_int_equal(errno, EFAULT);
+	errno = 0;
+	assert_null(ibv_reg_mr_iova2(fake.pd, at, pages * PAGE, 0, IBV_ACCESS_LOCAL_WRITE));
+	assert_int_equal(errno, EFAULT);
+}
+
+/* As an adapter's driver, which pins each page. Short ranges are examined in another way than long ones. */
+static void ibv_reg_mr_of_any_unusable_page_fails(void **state)
+{
+	static const char *const kinds[] = {"none", "read-only", "unmapped", "cut"};
+	static const size_t ranges[] = {4, 16, 17, 300};
+	struct ibv_mr *mr;
 
 	(void)state;
-	assert_true(memory_is_there(&checked, at, 100, 3 * PAGE, true));
-	assert_int_equal(munmap(at + PAGE, PAGE), 0);
-	assert_true(memory_is_there(&checked, at + 100, 3 * PAGE - 100, 4 * PAGE, true));
-	assert_false(memory_is_there(&checked, at + 100, 3 * PAGE - 99, 4 * PAGE, true));
-	memory_forget(&checked);
-	/* An unmapped page after the range has no effect on the access. */
-	assert_true(memory_is_there(&checked, at, PAGE, 4 * PAGE, true));
-	assert_false(memory_is_there(&checked, at + PAGE, 1, 1, true));
-	munmap(at, 4 * PAGE);
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		size_t pages = ranges[i];
+		uint8_t *at = map(pages * PAGE, PROT_READ | PROT_WRITE);
+
+		for (size_t kind = 0; kind < sizeof(kinds) / sizeof(kinds[0]); kind++) {
+			for (size_t broken = 1; broken < pages;
+			     broken += broken < 3 ? 1 : pages / 3) {
+				break_page(at, pages, broken, kinds[kind]);
+				check_broken(at, pages, !strcmp(kinds[kind], "read-only"));
+				assert_int_equal(memory_check(at, broken * PAGE, true), 0);
+				mr = ibv_reg_mr(fake.pd, at, broken * PAGE, IBV_ACCESS_LOCAL_WRITE);
+				assert_non_null(mr);
+				assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION,
+							      NULL, at, pages * PAGE, 0),
+						 IBV_REREG_MR_ERR_INPUT);
+				assert_int_equal(errno, EFAULT);
+				assert_int_equal(mr->length, broken * PAGE);
+				assert_int_equal(ibv_dereg_mr(mr), 0);
+			}
+		}
+		munmap(at, pages * PAGE);
+	}
+}
+
+static void ibv_reg_mr_of_guard_page_fails(void **state)
+{
+	static const size_t ranges[] = {4, 300};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		uint8_t *at = map(ranges[i] * PAGE, PROT_READ | PROT_WRITE);
+
+		/* Linux 6.13; a long range is examined since Linux 6.16. */
+		if (!madvise(at + 2 * PAGE, PAGE, MADV_GUARD_INSTALL) &&
+		    (i == 0 || vma_has_guard_page((uintptr_t)at, ranges[i] * PAGE)))
+			check_broken(at, ranges[i], false);
+		munmap(at, ranges[i] * PAGE);
+	}
+}
+
+/* Adjacent mappings of different kinds are one range. */
+static void ibv_reg_mr_of_several_mappings_succeeds(void **state)
+{
+	const size_t pages = 64;
+	uint8_t *at = map(pages * PAGE, PROT_READ | PROT_WRITE);
+	int fd = memfd_create("part", MFD_CLOEXEC);
+	struct ibv_mr *mr;
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, 8 * PAGE), 0);
+	assert_true(mmap(at + 20 * PAGE, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			 fd, 0) == at + 20 * PAGE);
+	assert_int_equal(mprotect(at + 40 * PAGE, 8 * PAGE, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
+	mr = ibv_reg_mr(fake.pd, at + 5, pages * PAGE - 10, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(mprotect(at + 40 * PAGE, 8 * PAGE, PROT_READ), 0);
+	assert_null(ibv_reg_mr(fake.pd, at, pages * PAGE, IBV_ACCESS_LOCAL_WRITE));
+	mr = ibv_reg_mr(fake.pd, at, pages * PAGE, IBV_ACCESS_REMOTE_READ);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	close(fd);
+	munmap(at, pages * PAGE);
+}
+
+/* An adapter translates whole pages, so that the offset in the page is the same. */
+static void ibv_reg_mr_iova_with_other_page_offset_fails(void **state)
+{
+	uint8_t *at = map(2 * PAGE, PROT_READ | PROT_WRITE);
+	struct ibv_mr_init_attr attr = {
+		.length = PAGE,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+		.comp_mask = IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_IOVA,
+		.addr = at + 100,
+		.iova = 200,
+	};
+	struct ibv_mr *mr;
+
+	(void)state;
+	errno = 0;
+	assert_null(ibv_reg_mr_iova(fake.pd, at + 100, PAGE, 200, IBV_ACCESS_LOCAL_WRITE));
+	assert_int_equal(errno, EINVAL);
+	errno = 0;
+	assert_null(ibv_reg_mr_iova2(fake.pd, at, PAGE, 8, IBV_ACCESS_ON_DEMAND));
+	assert_int_equal(errno, EINVAL);
+	errno = 0;
+	assert_null(ibv_reg_mr_ex(fake.pd, &attr));
+	assert_int_equal(errno, EINVAL);
+	attr.iova = 5 * PAGE + 100;
+	mr = ibv_reg_mr_ex(fake.pd, &attr);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	mr = ibv_reg_mr_iova(fake.pd, at + 100, PAGE, 100, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	/* The addresses of a zero-based region are offsets from its first byte (ibv_reg_mr(3)). */
+	mr = ibv_reg_mr(fake.pd, at + 100, PAGE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ZERO_BASED);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(at, 2 * PAGE);
 }
 
 static void ibv_reg_mr_invalid_length_fails(void **state)
@@ -187,7 +306,7 @@ static void ibv_reg_mr_invalid_length_fails(void **state)
 static void mr_translate_iova_returns_address(void **state)
 {
 	struct ibv_mr *plain = ibv_reg_mr(fake.pd, buf + 5, 100, 0);
-	struct ibv_mr *moved = ibv_reg_mr_iova(fake.pd, buf + 5, 100, 0x123456789000, 0);
+	struct ibv_mr *moved = ibv_reg_mr_iova(fake.pd, buf + 5, 100, 0x123456789005, 0);
 	struct ibv_mr *zero = ibv_reg_mr_iova2(fake.pd, buf + 5, 100, 77, IBV_ACCESS_ZERO_BASED);
 	const struct mr *mr;
 
@@ -204,7 +323,7 @@ static void mr_translate_iova_returns_address(void **state)
 	assert_null(mr_translate(mr, (uintptr_t)buf + 6, UINT64_MAX));
 	assert_non_null(mr_translate(mr, 0, 0));
 	assert_non_null(mr_translate(mr, UINT64_MAX, 0));
-	assert_ptr_equal(mr_translate(to_mr(moved), 0x123456789000 + 99, 1), buf + 104);
+	assert_ptr_equal(mr_translate(to_mr(moved), 0x123456789005 + 99, 1), buf + 104);
 	assert_null(mr_translate(to_mr(moved), (uintptr_t)buf + 5, 1));
 	assert_ptr_equal(mr_translate(to_mr(zero), 0, 100), buf + 5);
 	assert_null(mr_translate(to_mr(zero), 1, 100));
@@ -433,8 +552,10 @@ int main(void)
 		MR_TEST(ibv_reg_mr_iova2_invalid_access_fails),
 		MR_TEST(ibv_reg_mr_unmapped_memory_fails_with_efault),
 		MR_TEST(memory_check_allocates_no_pages),
-		MR_TEST(memory_is_there_examines_range_once),
-		MR_TEST(memory_is_there_examines_bytes_ahead),
+		MR_TEST(ibv_reg_mr_of_any_unusable_page_fails),
+		MR_TEST(ibv_reg_mr_of_guard_page_fails),
+		MR_TEST(ibv_reg_mr_of_several_mappings_succeeds),
+		MR_TEST(ibv_reg_mr_iova_with_other_page_offset_fails),
 		MR_TEST(ibv_reg_mr_invalid_length_fails),
 		MR_TEST(mr_translate_iova_returns_address),
 		MR_TEST(mr_find_after_dereg_returns_null),
