@@ -182,7 +182,8 @@ def function_page(manual, told):
                        ("Events", "EVENTS"), ("Notes", "NOTES")):
         if key in lead.fields:
             page.section(title)
-            page.blocks(sentence_case(synchronous(lead) if key == "Sync" else lead.fields[key]))
+            blocks = synchronous(lead, manual.symbols) if key == "Sync" else lead.fields[key]
+            page.blocks(sentence_case(blocks))
     see_also(page, manual, told)
     standards(page, lead)
     return page.finish()
@@ -262,14 +263,16 @@ def errors(page, symbol):
         page.macro("El")
         page.macro("Pp")
     for _, text in (pair for pair in symbol.errors() if not pair[0]):
-        page.blocks(sentence_case([text]))
+        page.blocks(sentence_case([text.rstrip(".") + "."]))
     page.text(f"Errors that every call can report are in {about(symbol)}(7).")
 
 
-def synchronous(symbol):
-    """What a call waits for on an id without a channel."""
-    event = symbol.text("Sync").rstrip(".")
-    return [f"On a synchronous id the call waits for RDMA_CM_EVENT_{event}."] if event.isupper() else [event + "."]
+def synchronous(symbol, symbols):
+    """What a call waits for on an id without a channel. The header names events without their common prefix."""
+    prefix = "RDMA_CM_EVENT_"
+    events = re.findall(rf"\b{prefix}(\w+)", symbols["rdma_cm_event_type"].declaration)
+    text = re.sub(rf"\b(?=(?:{'|'.join(events)})\b)", prefix, symbol.text("Sync").rstrip("."))
+    return [f"On a synchronous id the call waits for {text}."]
 
 
 def see_also(page, manual, told):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Tests the manual's generator: every sentence of a docstring stays in its field, and every errno has its own text."""
 
+import dataclasses
 import os
 import re
 import sys
@@ -148,6 +149,46 @@ def missing_types():
             yield f"{part} is missing in {text}"
 
 
+def unfinished_sentences(symbol):
+    """Text about all errnos ends before the sentence that the page adds."""
+    page = generate.mdoc.Page("January 1, 2026", ["send_bytes"], 3, {"send_bytes"})
+    generate.errors(page, dataclasses.replace(symbol, header="rdma/rdma_cma.h"))
+    text = " ".join(page.lines)
+    for sentence in ("what the event reports.", "for .Fa data . Errors that every call"):
+        if sentence not in text:
+            yield f"\"{sentence}\" is missing in {text}"
+
+
+WAITING = """
+/** Events.
+ *
+ * *RDMA_CM_EVENT_DONE*: done.
+ * *RDMA_CM_EVENT_OVER*: over.
+ */
+enum rdma_cm_event_type {
+	RDMA_CM_EVENT_DONE = 0,
+	RDMA_CM_EVENT_OVER = 1
+};
+
+/**
+ * Waits.
+ *
+ * Returns 0. Sync: DONE, or OVER if DONE was received before; not of a QP.
+ * Threads: any. Since v1.
+ */
+int wait_for_it(void);
+"""
+
+
+def wrong_waits():
+    symbols = {symbol.name: symbol for symbol in symbols_of(WAITING)}
+    wanted = ["On a synchronous id the call waits for RDMA_CM_EVENT_DONE, or RDMA_CM_EVENT_OVER if RDMA_CM_EVENT_DONE "
+              "was received before; not of a QP."]
+    got = generate.synchronous(symbols["wait_for_it"], symbols)
+    if got != wanted:
+        yield f"{got}"
+
+
 def torn_in_headers():
     """No text of the public headers loses a word or ends in the middle of a sentence."""
     include = os.path.join(ROOT, "include")
@@ -185,6 +226,8 @@ def main():
     tap.rule("a sentence about all errnos is under none", wrong_errors(symbol))
     tap.rule("words that resemble a field stay in their sentence", wrong_lookalikes(symbol_of(LOOKALIKES)))
     tap.rule("a page shows the types that its call names", missing_types())
+    tap.rule("a text about all errnos is a sentence", unfinished_sentences(symbol))
+    tap.rule("the events that a synchronous call waits for have their full names", wrong_waits())
     tap.rule("the headers' texts are whole", torn_in_headers())
     return tap.done()
 
