@@ -143,8 +143,9 @@ extern "C" {
  * bonding failover, or the interface lost the address of the id. Established connections continue;
  * new connections may take another path. Next: optionally reconnect.
  * *RDMA_CM_EVENT_TIMEWAIT_EXIT*: Follows RDMA_CM_EVENT_DISCONNECTED after the ACK timeout of the
- * connection. Packets of the connection can no longer arrive, and the QP may be reused for another
- * connection.
+ * connection. If the peer disconnected, it is reported only after this side has called
+ * rdma_disconnect() too. Packets of the connection can no longer arrive, and the QP may be reused for
+ * another connection.
  * *RDMA_CM_EVENT_ADDRINFO_RESOLVED*: rdma_resolve_addrinfo() succeeded. Next: call
  * rdma_query_addrinfo().
  * *RDMA_CM_EVENT_ADDRINFO_ERROR*: rdma_resolve_addrinfo() failed. status is a negative errno.
@@ -874,6 +875,9 @@ void rdma_free_devices(struct ibv_context **list);
  * getaddrinfo(3).
  * Threads: any. Blocks for the name service, unless RAI_NUMERICHOST is set.
  * State: ai_route and ai_connect of the result are NULL, because RoCE needs no routing data.
+ * Notes: other manuals require *node* or *service*, and describe every failure as -1. This call
+ * does as librdmacm of rdma-core: hints alone are accepted, also without an address, and a failed
+ * look-up is an EAI_ value. A portable program therefore checks for any value but 0.
  * Since RDMACM_1.0. Source: rdma_getaddrinfo(3). See also: rdma_create_ep(),
  * rdma_resolve_addrinfo(), rdma_freeaddrinfo().
  */
@@ -1191,6 +1195,8 @@ int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event);
  * connecting and the peer accepts, RDMA_CM_EVENT_CONNECT_ERROR is reported, because the QP is in
  * ERR.
  * Events: RDMA_CM_EVENT_DISCONNECTED on both sides, then RDMA_CM_EVENT_TIMEWAIT_EXIT.
+ * Notes: the QP of the peer keeps its state, as on Linux. The peer moves it to ERR by its own call,
+ * after RDMA_CM_EVENT_DISCONNECTED.
  * Since RDMACM_1.0. Source: rdma_disconnect(3), IBA 1.x §12.9. See also: rdma_connect(),
  * rdma_listen(), rdma_accept(), rdma_get_cm_event().
  */
