@@ -196,22 +196,29 @@ SHARED_WITH_PEER static int run_test(const struct stream_test *test)
 
 /* ---- Connecting ---- */
 
-/* The number of mappable buffers is set before the connection; an accepted connection inherits it from the listener. */
+/*
+ * The inline size and the number of mappable buffers are set before the connection; an accepted connection inherits them
+ * from the listener.
+ */
+static int set_queues(int fd)
+{
+	if (fd == connection && !options.server)
+		return 0;
+	if (options.inline_bytes >= 0 &&
+	    calls_set(&rsocket_calls, fd, SOL_RDMA, RDMA_INLINE, options.inline_bytes))
+		return -1;
+	return calls_set(&rsocket_calls, fd, SOL_RDMA, RDMA_IOMAPSIZE, 1);
+}
+
 static int set_options(int fd)
 {
 	if (calls_set(&rsocket_calls, fd, SOL_SOCKET, SO_SNDBUF, options.buffer_bytes) ||
 	    calls_set(&rsocket_calls, fd, SOL_SOCKET, SO_RCVBUF, options.buffer_bytes) ||
 	    calls_set(&rsocket_calls, fd, IPPROTO_TCP, TCP_NODELAY, 1))
 		return -1;
-	if (fd != connection || options.server) {
-		if (calls_set(&rsocket_calls, fd, SOL_RDMA, RDMA_IOMAPSIZE, 1))
-			return -1;
-	}
-	if (!options.is_blocking && rsocket_calls.set_nonblocking(fd))
-		return tool_fail("rfcntl");
-	if (options.inline_bytes < 0)
-		return 0;
-	return calls_set(&rsocket_calls, fd, SOL_RDMA, RDMA_INLINE, options.inline_bytes);
+	if (set_queues(fd))
+		return -1;
+	return !options.is_blocking && rsocket_calls.set_nonblocking(fd) ? tool_fail("rfcntl") : 0;
 }
 
 static int find(const char *name, const char *port, int more_flags, struct addrinfo **found)

@@ -158,6 +158,16 @@ static int show_keepalive(int fd)
 	return 0;
 }
 
+/* The inline size is set before the connection; an accepted connection inherits it from the listener. */
+static int set_inline(int fd)
+{
+	bool is_accepted = fd == connection && !options.server;
+
+	if (calls != &rsocket_calls || options.inline_bytes < 0 || is_accepted)
+		return 0;
+	return calls_set(calls, fd, SOL_RDMA, RDMA_INLINE, options.inline_bytes);
+}
+
 static int set_options(int fd)
 {
 	if (calls_set(calls, fd, SOL_SOCKET, SO_SNDBUF, options.buffer_bytes) ||
@@ -166,8 +176,7 @@ static int set_options(int fd)
 		return -1;
 	if (!options.is_blocking && calls->set_nonblocking(fd))
 		return tool_fail("fcntl");
-	if (calls == &rsocket_calls && options.inline_bytes >= 0 &&
-	    calls_set(calls, fd, SOL_RDMA, RDMA_INLINE, options.inline_bytes))
+	if (set_inline(fd))
 		return -1;
 	if (!options.keepalive_s)
 		return 0;
