@@ -265,6 +265,38 @@ static void rdma_get_cm_event_multicast_join_attaches_qp(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
+/* The completion of a message is in the CQ when its receiver leaves the group. */
+static void rdma_leave_multicast_received_message_completes(void **state)
+{
+	static uint8_t sent[BYTES];
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	struct node node;
+	struct ibv_wc wc;
+	void *context;
+
+	(void)state;
+	node_open(&node, "127.0.0.1", GROUP);
+	assert_int_equal(ibv_req_notify_cq(node.id->recv_cq, 0), 0);
+	mr = rdma_reg_msgs(node.id, sent, sizeof(sent));
+	assert_non_null(mr);
+	assert_int_equal(rdma_post_ud_send(node.id, NULL, sent, sizeof(sent), mr, IBV_SEND_SIGNALED,
+					   node.ah, 0xffffff),
+			 0);
+	assert_int_equal(rdma_get_send_comp(node.id, &wc), 1);
+	assert_int_equal(ibv_get_cq_event(node.id->recv_cq_channel, &cq, &context), 0);
+	ibv_ack_cq_events(cq, 1);
+	assert_int_equal(leave(node.id, GROUP), 0);
+	assert_int_equal(ibv_poll_cq(cq, 1, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.byte_len, GRH_BYTES + BYTES);
+	assert_int_equal(rdma_dereg_mr(mr), 0);
+	assert_int_equal(ibv_destroy_ah(node.ah), 0);
+	rdma_destroy_qp(node.id);
+	assert_int_equal(rdma_dereg_mr(node.mr), 0);
+	assert_int_equal(rdma_destroy_id(node.id), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -273,6 +305,7 @@ int main(void)
 		cmocka_unit_test(rdma_join_multicast_unbound_id_fails),
 		cmocka_unit_test(rdma_resolve_addr_group_uses_device_of_id),
 		cmocka_unit_test(rdma_get_cm_event_multicast_join_attaches_qp),
+		cmocka_unit_test(rdma_leave_multicast_received_message_completes),
 	};
 
 	return cmocka_run_group_tests_name("cm_mcast", tests, NULL, NULL);
