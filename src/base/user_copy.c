@@ -179,6 +179,25 @@ USER_ACCESS_INLINE bool copy_words_ordered(uint8_t *to, const uint8_t *from, siz
 }
 
 /*
+ * Whether the pages of the range can be accessed. The kernel does not copy some memory that the process itself can access
+ * (memfd_secret(2), device memory). If another thread unmaps a page between this examination and the access, the process gets the
+ * signal.
+ */
+static bool user_pages_are_usable(const void *user, size_t bytes, bool is_written)
+{
+	uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t last = (uintptr_t)user + bytes - 1;
+
+	for (uintptr_t at = (uintptr_t)user; at <= last; at = (at | (page_bytes - 1)) + 1) {
+		void *page = (void *)at;
+
+		if (!(is_written ? page_is_writable(page) : page_is_readable(page)))
+			return false;
+	}
+	return true;
+}
+
+/*
  * The system calls for threads whose faults are not caught. The kernel copies aligned words of up to 8 bytes as a whole. It
  * copies the elements of the iovec in their order, but not the bytes of an element: the last word is an element of its own.
  */
@@ -199,7 +218,8 @@ static bool call_copy_to(uint8_t *user, const void *from, size_t bytes)
 			      COUNT(theirs), 0);
 
 	errno = saved;
-	return copied == (long)bytes;
+	return copied == (long)bytes ||
+	       (user_pages_are_usable(user, bytes, true) && copy_words_ordered(user, from, bytes));
 }
 
 static bool call_copy_from(void *to, const void *user, size_t bytes)
@@ -210,7 +230,8 @@ static bool call_copy_from(void *to, const void *user, size_t bytes)
 	long copied = syscall(SYS_process_vm_readv, getpid(), &ours, 1, &theirs, 1, 0);
 
 	errno = saved;
-	return copied == (long)bytes;
+	return copied == (long)bytes ||
+	       (user_pages_are_usable(user, bytes, false) && copy_words(to, user, bytes, false));
 }
 
 #ifdef USER_ACCESS_HAS_FIXUPS

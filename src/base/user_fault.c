@@ -247,7 +247,7 @@ static void restore_disposition(const struct caught_signal *caught)
 }
 
 /* Both signals or none. */
-static void install(void)
+static void install_handler(void)
 {
 	if (!handler_is_permitted() || !replace_disposition(&signals[0]))
 		return;
@@ -271,7 +271,7 @@ static bool thread_blocks_signals(void)
 
 static bool faults_are_caught(void)
 {
-	if (pthread_once(&install_control, install) || !is_installed || thread_blocks_signals())
+	if (pthread_once(&install_control, install_handler) || !is_installed || thread_blocks_signals())
 		return false;
 	for (size_t i = 0; i < COUNT(signals); i++) {
 		if (!handler_is_in_place(&signals[i]))

@@ -24,7 +24,7 @@
 
 #define FILE_BYTES 65536
 #define OFFSET	   5000 /* not page-aligned */
-#define IOVA	   UINT64_C(0x700000000)
+#define IOVA	   (0x123456789000 + OFFSET % 4096)
 
 static struct api api;
 
@@ -214,6 +214,7 @@ static void ibv_reg_dmabuf_mr_invalid_argument_fails(void **state)
 	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 0, 0, growable, 0), EINVAL);
 	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 1, FILE_BYTES, 0, growable, 0), EINVAL);
 	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, UINT64_MAX, 2, 0, growable, 0), EINVAL);
+	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 8, growable, 0), EINVAL);
 	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, UINT64_MAX - 4094, growable, 0),
 			  EINVAL);
 	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, growable, 1 << 30), EINVAL);

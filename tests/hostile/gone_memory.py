@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Checks that two processes survive when registered memory becomes inaccessible after its registration, on every transport
-and whatever the program does with the signals of such accesses, and that the work requests fail with the right status."""
+"""Checks that two processes survive when registered memory becomes inaccessible after its registration, on every
+transport and whatever the program does with the signals of such accesses, and that the work requests fail with the
+right status."""
 
 import ctypes
 import errno
@@ -18,7 +19,8 @@ def has_guard_pages():
     page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     address = ctypes.addressof(ctypes.c_char.from_buffer(page))
     libc = ctypes.CDLL(None, use_errno=True)
-    return not libc.madvise(ctypes.c_void_p(address), mmap.PAGESIZE, MADV_GUARD_INSTALL) or ctypes.get_errno() != errno.EINVAL
+    failed = libc.madvise(ctypes.c_void_p(address), mmap.PAGESIZE, MADV_GUARD_INSTALL)
+    return not failed or ctypes.get_errno() != errno.EINVAL
 
 
 def survives(lab, change, program, env):
@@ -39,8 +41,8 @@ def body(lab, suite):
             suite.run(f"memory becomes inaccessible: {change}, {transport}", survives, lab, change, "default", env)
         for program in PROGRAMS[1:]:
             for change in ("none", "cut"):
-                suite.run(f"memory becomes inaccessible: {change}, {transport}, signals: {program}", survives, lab, change,
-                          program, env)
+                suite.run(f"memory becomes inaccessible: {change}, {transport}, signals: {program}", survives, lab,
+                          change, program, env)
 
 
 if __name__ == "__main__":

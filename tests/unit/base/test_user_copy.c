@@ -44,13 +44,13 @@ static int begin_caught(void **state)
 }
 
 /* To be called by each case, behind cmocka's signal(2). The handler of the first call stays in place of cmocka's. */
-static void expect_caught(void **state)
+static void require_caught(bool is_caught)
 {
 	static struct sigaction installed[2];
 	static bool has_installed;
 	const int numbers[] = {SIGSEGV, SIGBUS};
 
-	if (!has_installed && *(const bool *)*state) {
+	if (!has_installed && is_caught) {
 		assert_true(user_fault_examine());
 		for (int i = 0; i < 2; i++)
 			sigaction(numbers[i], NULL, &installed[i]);
@@ -58,7 +58,7 @@ static void expect_caught(void **state)
 	}
 	for (int i = 0; i < 2 && has_installed; i++)
 		sigaction(numbers[i], &installed[i], NULL);
-	assert_int_equal(user_fault_examine(), *(const bool *)*state);
+	assert_int_equal(user_fault_examine(), is_caught);
 }
 
 static void user_copy_any_length_writes_exactly_its_bytes(void **state)
@@ -67,7 +67,7 @@ static void user_copy_any_length_writes_exactly_its_bytes(void **state)
 	_Alignas(16) uint8_t from[AREA_BYTES];
 	uint8_t expected[AREA_BYTES];
 
-	expect_caught(state);
+	require_caught(*(const bool *)*state);
 	for (uint32_t i = 0; i < AREA_BYTES; i++)
 		from[i] = (uint8_t)(i + 1);
 	for (size_t copy = 0; copy < COUNT(copies); copy++) {
@@ -125,7 +125,7 @@ static void user_copy_to_inaccessible_page_fails(void **state)
 	uint8_t *other = calloc(1, 8192);
 	uint64_t original;
 
-	expect_caught(state);
+	require_caught(*(const bool *)*state);
 	for (size_t kind = 0; kind < COUNT(kinds); kind++) {
 		bool is_readable = !strcmp(kinds[kind], "read-only");
 		uint8_t *at = map_pair(kinds[kind]);
@@ -158,7 +158,7 @@ static void user_copy_keeps_errno(void **state)
 	uint8_t *at = map_pair("none");
 	uint8_t byte = 0;
 
-	expect_caught(state);
+	require_caught(*(const bool *)*state);
 	errno = 4711;
 	assert_false(user_copy_to(at + sysconf(_SC_PAGESIZE), &byte, 1));
 	assert_false(user_copy_from(&byte, at + sysconf(_SC_PAGESIZE), 1));
@@ -172,17 +172,17 @@ static void user_copy_to_impossible_address_fails(void **state)
 	uint8_t *at = (uint8_t *)(uintptr_t)0x8000000000000000;
 	uint8_t bytes[64] = {0};
 
-	expect_caught(state);
+	require_caught(*(const bool *)*state);
 	assert_false(user_copy_to(at, bytes, sizeof(bytes)));
 	assert_false(user_copy_from(bytes, at, sizeof(bytes)));
 	assert_false(user_copy_from(bytes, NULL, 1));
 }
 
-static void user_atomics_return_original(void **state)
+static void user_fetch_add_returns_original(void **state)
 {
 	uint64_t word = 5, original;
 
-	expect_caught(state);
+	require_caught(*(const bool *)*state);
 	assert_true(user_fetch_add(&word, 3, &original));
 	assert_int_equal(original, 5);
 	assert_int_equal(word, 8);
@@ -204,7 +204,7 @@ static void user_gather_copies_pieces(void **state)
 	struct iovec pieces[] = {{at, 3}, {at + page - 2, 2}, {at + page, 4}};
 	uint8_t to[9];
 
-	expect_caught(state);
+	require_caught(*(const bool *)*state);
 	memcpy(at, "abc", 3);
 	memcpy(at + page - 2, "de", 2);
 	memset(to, 'x', sizeof(to));
@@ -219,7 +219,7 @@ static void user_gather_copies_pieces(void **state)
 	assert_false(user_scatter(pieces, 3, "ABCDEFGHI"));
 }
 
-static void user_last_word_is_aligned_and_largest(void **state)
+static void user_last_word_bytes_is_aligned_and_largest(void **state)
 {
 	(void)state;
 	for (uintptr_t end = 64; end < 72; end++) {
@@ -249,11 +249,11 @@ int main(void)
 		CASE(user_copy_keeps_errno, is_called),
 		CASE(user_copy_to_impossible_address_fails, is_caught),
 		CASE(user_copy_to_impossible_address_fails, is_called),
-		CASE(user_atomics_return_original, is_caught),
-		CASE(user_atomics_return_original, is_called),
+		CASE(user_fetch_add_returns_original, is_caught),
+		CASE(user_fetch_add_returns_original, is_called),
 		CASE(user_gather_copies_pieces, is_caught),
 		CASE(user_gather_copies_pieces, is_called),
-		cmocka_unit_test(user_last_word_is_aligned_and_largest),
+		cmocka_unit_test(user_last_word_bytes_is_aligned_and_largest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,7 +76,7 @@ struct case_process {
 	case_body *body;
 };
 
-static void mapped_case_passes(void **state)
+static void fault_case_passes(void **state)
 {
 	const struct case_process *process = *state;
 
@@ -157,8 +157,8 @@ int main(void)
 		.initial_state = &(struct case_process){.body = case_name}, \
 	}
 	const struct CMUnitTest tests[] = {
-		CASE(mapped_case_passes, mapped_copy_behind_the_end_ends),
-		CASE(mapped_case_passes, mapped_copy_of_protected_memory_ends),
+		CASE(fault_case_passes, mapped_copy_behind_the_end_ends),
+		CASE(fault_case_passes, mapped_copy_of_protected_memory_ends),
 	};
 
 	if (!guarded_copy_is_available()) {
