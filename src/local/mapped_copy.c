@@ -13,9 +13,9 @@
  * commit), with which the range ends: a thread that is interrupted after the commit is not continued at 5:. The commit
  * therefore takes effect once.
  *
- * Stores of a string instruction can become visible in any order and, on processors with fast short string moves, twice. They
- * are complete before a store that follows the instruction (Intel SDM volume 3, 9.2.4 "Fast-String Operation and Out-of-Order
- * Stores"), which is the commit.
+ * The body is not copied by a string instruction: its stores become visible in any order, and on processors with fast short
+ * string moves they were seen to divide aligned words and to store bytes twice. x86 processors make other stores visible in program
+ * order, so the commit is the last one.
  *
  * Each sequence has a fix-up (base/user_fault.h). The kernel sets the saved instruction pointer of a signal that interrupts the range
  * to the abort address (Linux, kernel/rseq.c, rseq_signal_deliver()). The handler finds the sequence by this address, or by an
@@ -50,8 +50,84 @@ struct operands {
 
 #define HAS_SEQUENCES true
 
-/* Bodies of at least this size are copied by a string instruction. */
-#define STRING_BYTES "192"
+/*
+ * Copies the body in aligned words of the destination (base/copy_words.h): words of 1, 2 and 4 bytes up to a multiple of 8, blocks
+ * of 64 bytes at multiples of 16, words of 8 bytes, and words of 4, 2 and 1 bytes.
+ */
+#define COPY_BODY                      \
+	"	testb $1, %%dil\n"           \
+	"	jz 21f\n"                    \
+	"	subq $1, %%rcx\n"            \
+	"	jb 11f\n"                    \
+	"	movb (%%rsi), %%r10b\n"      \
+	"	movb %%r10b, (%%rdi)\n"      \
+	"	addq $1, %%rsi\n"            \
+	"	addq $1, %%rdi\n"            \
+	"21:	testb $2, %%dil\n"        \
+	"	jz 22f\n"                    \
+	"	cmpq $2, %%rcx\n"            \
+	"	jb 27f\n"                    \
+	"	subq $2, %%rcx\n"            \
+	"	movw (%%rsi), %%r10w\n"      \
+	"	movw %%r10w, (%%rdi)\n"      \
+	"	addq $2, %%rsi\n"            \
+	"	addq $2, %%rdi\n"            \
+	"22:	testb $4, %%dil\n"        \
+	"	jz 23f\n"                    \
+	"	cmpq $4, %%rcx\n"            \
+	"	jb 26f\n"                    \
+	"	subq $4, %%rcx\n"            \
+	"	movl (%%rsi), %%r10d\n"      \
+	"	movl %%r10d, (%%rdi)\n"      \
+	"	addq $4, %%rsi\n"            \
+	"	addq $4, %%rdi\n"            \
+	"23:	cmpq $72, %%rcx\n"        \
+	"	jb 25f\n"                    \
+	"	testb $8, %%dil\n"           \
+	"	jz 24f\n"                    \
+	"	subq $8, %%rcx\n"            \
+	"	movq (%%rsi), %%r10\n"       \
+	"	movq %%r10, (%%rdi)\n"       \
+	"	addq $8, %%rsi\n"            \
+	"	addq $8, %%rdi\n"            \
+	"24:	movdqu (%%rsi), %%xmm0\n" \
+	"	movdqu 16(%%rsi), %%xmm1\n"  \
+	"	movdqu 32(%%rsi), %%xmm2\n"  \
+	"	movdqu 48(%%rsi), %%xmm3\n"  \
+	"	movdqa %%xmm0, (%%rdi)\n"    \
+	"	movdqa %%xmm1, 16(%%rdi)\n"  \
+	"	movdqa %%xmm2, 32(%%rdi)\n"  \
+	"	movdqa %%xmm3, 48(%%rdi)\n"  \
+	"	addq $64, %%rsi\n"           \
+	"	addq $64, %%rdi\n"           \
+	"	subq $64, %%rcx\n"           \
+	"	cmpq $64, %%rcx\n"           \
+	"	jae 24b\n"                   \
+	"25:	cmpq $8, %%rcx\n"         \
+	"	jb 26f\n"                    \
+	"	subq $8, %%rcx\n"            \
+	"	movq (%%rsi), %%r10\n"       \
+	"	movq %%r10, (%%rdi)\n"       \
+	"	addq $8, %%rsi\n"            \
+	"	addq $8, %%rdi\n"            \
+	"	jmp 25b\n"                   \
+	"26:	testb $4, %%cl\n"         \
+	"	jz 28f\n"                    \
+	"	movl (%%rsi), %%r10d\n"      \
+	"	movl %%r10d, (%%rdi)\n"      \
+	"	addq $4, %%rsi\n"            \
+	"	addq $4, %%rdi\n"            \
+	"28:	testb $2, %%cl\n"         \
+	"	jz 27f\n"                    \
+	"	movw (%%rsi), %%r10w\n"      \
+	"	movw %%r10w, (%%rdi)\n"      \
+	"	addq $2, %%rsi\n"            \
+	"	addq $2, %%rdi\n"            \
+	"27:	testb $1, %%cl\n"         \
+	"	jz 11f\n"                    \
+	"	movb (%%rsi), %%r10b\n"      \
+	"	movb %%r10b, (%%rdi)\n"      \
+	"	addq $1, %%rdi\n"
 
 #define SEQUENCE(name, commit)                                                                     \
 	static enum guarded_outcome name(struct rseq_area *area, struct operands *operands)        \
@@ -80,27 +156,7 @@ struct operands {
 				 "	movq 48(%[guards]), %%r10\n"                                    \
 				 "	movq (%%r10), %%r10\n"                                          \
 				 "	cmpq %%r10, 56(%[guards])\n"                                    \
-				 "	jne 4f\n"                                                       \
-				 "	cmpq $" STRING_BYTES ", %%rcx\n"                           \
-				 "	jae 10f\n"                                                      \
-				 "7:	subq $8, %%rcx\n"                                             \
-				 "	jb 8f\n"                                                        \
-				 "	movq (%%rsi), %%r10\n"                                          \
-				 "	movq %%r10, (%%rdi)\n"                                          \
-				 "	addq $8, %%rsi\n"                                               \
-				 "	addq $8, %%rdi\n"                                               \
-				 "	jmp 7b\n"                                                       \
-				 "8:	addq $8, %%rcx\n"                                             \
-				 "	jz 11f\n"                                                       \
-				 "9:	movb (%%rsi), %%r10b\n"                                       \
-				 "	movb %%r10b, (%%rdi)\n"                                         \
-				 "	incq %%rsi\n"                                                   \
-				 "	incq %%rdi\n"                                                   \
-				 "	decq %%rcx\n"                                                   \
-				 "	jnz 9b\n"                                                       \
-				 "	jmp 11f\n"                                                      \
-				 "10:	rep movsb\n"                                                 \
-				 "11:	" commit "\n"                                              \
+				 "	jne 4f\n" COPY_BODY "11:	" commit "\n"              \
 				 "2:	jmp 6f\n"                                                     \
 				 "4:	movl $1, %[outcome]\n"                                        \
 				 "	jmp 6f\n"                                                       \
@@ -113,7 +169,7 @@ struct operands {
 				 : "+D"(to), "+S"(from), "+c"(left),                               \
 				   "+a"(value), [outcome] "+&r"(outcome), [cs] "=m"(area->rseq_cs) \
 				 : [guards] "r"(guards), [swap] "r"(swap), "d"(operands)           \
-				 : "r10", "cc", "memory");                                         \
+				 : "r10", "xmm0", "xmm1", "xmm2", "xmm3", "cc", "memory");         \
 		operands->value = value;                                                           \
 		return (enum guarded_outcome)outcome;                                              \
 	}
@@ -129,6 +185,44 @@ SEQUENCE(compare_swap, "lock cmpxchgq %[swap], (%%rdi)")
 #elif defined(__aarch64__) && defined(__LP64__) && defined(__AARCH64EL__)
 
 #define HAS_SEQUENCES true
+
+/* As for x86_64. Each half of a pair of registers is a single-copy atomic access if its address is a multiple of 8. */
+#define COPY_BODY                          \
+	"	tbz %[to], #0, 21f\n"            \
+	"	cbz %[left], 11f\n"              \
+	"	ldrb w9, [%[from]], #1\n"        \
+	"	strb w9, [%[to]], #1\n"          \
+	"	sub %[left], %[left], #1\n"      \
+	"21:	tbz %[to], #1, 22f\n"         \
+	"	cmp %[left], #2\n"               \
+	"	b.lo 28f\n"                      \
+	"	ldrh w9, [%[from]], #2\n"        \
+	"	strh w9, [%[to]], #2\n"          \
+	"	sub %[left], %[left], #2\n"      \
+	"22:	tbz %[to], #2, 23f\n"         \
+	"	cmp %[left], #4\n"               \
+	"	b.lo 26f\n"                      \
+	"	ldr w9, [%[from]], #4\n"         \
+	"	str w9, [%[to]], #4\n"           \
+	"	sub %[left], %[left], #4\n"      \
+	"23:	subs %[left], %[left], #16\n" \
+	"	b.lo 24f\n"                      \
+	"	ldp x9, x10, [%[from]], #16\n"   \
+	"	stp x9, x10, [%[to]], #16\n"     \
+	"	b 23b\n"                         \
+	"24:	add %[left], %[left], #16\n"  \
+	"	tbz %[left], #3, 26f\n"          \
+	"	ldr x9, [%[from]], #8\n"         \
+	"	str x9, [%[to]], #8\n"           \
+	"26:	tbz %[left], #2, 27f\n"       \
+	"	ldr w9, [%[from]], #4\n"         \
+	"	str w9, [%[to]], #4\n"           \
+	"27:	tbz %[left], #1, 28f\n"       \
+	"	ldrh w9, [%[from]], #2\n"        \
+	"	strh w9, [%[to]], #2\n"          \
+	"28:	tbz %[left], #0, 11f\n"       \
+	"	ldrb w9, [%[from]], #1\n"        \
+	"	strb w9, [%[to]], #1\n"
 
 /*
  * The result of an exclusive store is tested after the end of the range: if the store failed, the sequence begins again at 12:
@@ -165,19 +259,7 @@ SEQUENCE(compare_swap, "lock cmpxchgq %[swap], (%%rdi)")
 				 "	ldr x9, [x9]\n"                                             \
 				 "	cmp x9, x10\n"                                              \
 				 "	b.ne 4f\n"                                                  \
-				 "	dmb ishld\n"                                                \
-				 "7:	subs %[left], %[left], #16\n"                             \
-				 "	b.lo 8f\n"                                                  \
-				 "	ldp x9, x10, [%[from]], #16\n"                              \
-				 "	stp x9, x10, [%[to]], #16\n"                                \
-				 "	b 7b\n"                                                     \
-				 "8:	adds %[left], %[left], #16\n"                             \
-				 "	b.eq 11f\n"                                                 \
-				 "9:	ldrb w9, [%[from]], #1\n"                                 \
-				 "	strb w9, [%[to]], #1\n"                                     \
-				 "	subs %[left], %[left], #1\n"                                \
-				 "	b.ne 9b\n"                                                  \
-				 "11:	dmb ish\n"                                               \
+				 "	dmb ishld\n" COPY_BODY "11:	dmb ish\n"                 \
 				 "	" commit "\n"                                          \
 				 "	b 6f\n"                                                     \
 				 "4:	mov %w[outcome], #1\n"                                    \

@@ -20,13 +20,16 @@
 #define MAPPED_COPY_BYTES (32u * 1024)
 
 /*
- * Copies `bytes` bytes, 1 to MAPPED_COPY_BYTES. `to` is in the mapped memory. The last aligned word of the destination is stored
- * by the last instruction, after all other bytes are visible.
+ * Copies `bytes` bytes, 1 to MAPPED_COPY_BYTES. `to` is in the mapped memory. Aligned words of the destination of up to 8 bytes are
+ * stored whole. The last one is stored by the last instruction, after all other bytes are visible.
  */
 enum guarded_outcome mapped_write(const struct guard guards[GUARDS], void *to, const void *from,
 				  size_t bytes) __attribute__((warn_unused_result));
 
-/* The same with `from` in the mapped memory, without the order of the last word. */
+/*
+ * The same with `from` in the mapped memory, without the order of the last word. Words of the source are loaded whole if both
+ * addresses have the same remainder modulo 8.
+ */
 enum guarded_outcome mapped_read(const struct guard guards[GUARDS], void *to, const void *from,
 				 size_t bytes) __attribute__((warn_unused_result));
 
