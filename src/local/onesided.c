@@ -14,11 +14,14 @@
 #include "local/local.h"
 #include "local/mapped_copy.h"
 #include "local/peer_map.h"
+#include "local/pieces.h"
 #include "local/probe.h"
 
 /* Maximum bytes of one announcement and one system call. A revoking call of the peer waits for the end of one chunk. */
 #define CHUNK_BYTES (1024u * 1024)
 #define CHUNK_IOVS  8
+/* Maximum bytes of a chunk in a buffer on the stack. */
+#define BOUNCE_BYTES 8192u
 /* Attempts of an access that is preempted or finds changed entries, before the peer's engine executes the operation. */
 #define ATTEMPTS_MAX 64
 
@@ -167,6 +170,14 @@ static enum onesided_result check_access(const struct local_qp *lqp, const struc
 	return ONESIDED_DECLINED;
 }
 
+/* The bytes of one announcement: their memory in this process, and their address in the peer's, at least modulo 8. */
+struct chunk {
+	struct iovec *iov;
+	int count;
+	uint32_t bytes;
+	uint64_t at;
+};
+
 /* Removes the first `moved` bytes from the iovec. */
 static void advance(struct iovec **iov, int *n, size_t moved)
 {
@@ -179,24 +190,6 @@ static void advance(struct iovec **iov, int *n, size_t moved)
 		(*iov)->iov_base = (uint8_t *)(*iov)->iov_base + moved;
 		(*iov)->iov_len -= moved;
 	}
-}
-
-/*
- * Makes the last byte of a WRITE an element of its own. The kernel copies each element with a string instruction, which may
- * store bytes twice if another processor acquires the cache line during the copy. A program that polls the last byte may
- * write to its buffer as soon as it reads the new value; a second store would overwrite this data. A single byte is stored
- * once. The remote iovec is not split, because the kernel looks up the pages of each remote element separately.
- */
-static int split_last_byte(struct iovec *iov, int n)
-{
-	struct iovec *last = &iov[n - 1];
-
-	if (last->iov_len < 2)
-		return n;
-	last->iov_len--;
-	iov[n] = (struct iovec){.iov_base = (uint8_t *)last->iov_base + last->iov_len,
-				.iov_len = 1};
-	return n + 1;
 }
 
 /* The address of the checked range in this process, or NULL: the bytes can only be moved with a system call. */
@@ -219,6 +212,13 @@ static void set_guards(const struct local_qp *lqp, const struct access *access,
 	guards[3] = (struct guard){&access->mr->word, access->mr_word};
 }
 
+/* The bytes of the next sequence. If it does not move the whole element, it ends at a multiple of 8 in the mapped memory. */
+static size_t sequence_bytes(const uint8_t *there, const struct iovec *iov)
+{
+	return iov->iov_len <= MAPPED_COPY_BYTES ? iov->iov_len :
+						   MAPPED_COPY_BYTES - (uintptr_t)there % 8;
+}
+
 /*
  * Moves all bytes of the iovec to or from mapped memory. Returns 0; -EAGAIN: a checked word has changed; -EBUSY: the thread was
  * preempted in each attempt; -EFAULT: the mapped object has no page for a byte; -EACCES: a page of the iovec cannot be accessed.
@@ -229,7 +229,7 @@ static int move_mapped(const struct guard guards[GUARDS], uint8_t *there, struct
 	int attempts = 0;
 
 	while (n) {
-		size_t bytes = iov->iov_len < MAPPED_COPY_BYTES ? iov->iov_len : MAPPED_COPY_BYTES;
+		size_t bytes = sequence_bytes(there, iov);
 		enum guarded_outcome outcome =
 			is_read ? mapped_read(guards, iov->iov_base, there, bytes) :
 				  mapped_write(guards, there, iov->iov_base, bytes);
@@ -253,15 +253,27 @@ static int move_mapped(const struct guard guards[GUARDS], uint8_t *there, struct
 }
 
 /*
- * Moves all bytes of the iovec; a partial system call is continued. Returns 0. -EFAULT: a page of one side is not mapped;
+ * Whether the chunk ends with the last word of a WRITE. The word is an element of its own, which the kernel copies after all
+ * others. The remote iovec is not divided, because the kernel looks up the pages of each remote element separately.
+ */
+static bool ends_write(const struct send_wqe *wqe, uint32_t bytes)
+{
+	return !wqe_scatters(wqe) && wqe->done_bytes + bytes == wqe->length_bytes;
+}
+
+/*
+ * Moves all bytes of the chunk; a partial system call is continued. Returns 0. -EFAULT: a page of one side is not mapped;
  * -EAGAIN: a checked word has changed; -EBUSY: the thread was preempted in each attempt; other -errno: the peer cannot be
- * reached. The iovec has space for one additional element.
+ * reached.
  */
 static int move_bytes(const struct local_qp *lqp, const struct send_wqe *wqe,
-		      const struct access *access, struct iovec *iov, int n, uint32_t bytes)
+		      const struct access *access, const struct chunk *chunk)
 {
 	bool is_read = wqe_scatters(wqe);
 	uint64_t at = access->at;
+	uint32_t bytes = chunk->bytes;
+	struct iovec pieces[CHUNK_IOVS + PIECES_EXTRA], *iov = pieces;
+	int n = pieces_split(chunk->iov, chunk->count, at, ends_write(wqe, bytes), pieces);
 	struct iovec there;
 	struct guarded_call call = {
 		.is_read = is_read,
@@ -271,8 +283,6 @@ static int move_bytes(const struct local_qp *lqp, const struct send_wqe *wqe,
 	};
 
 	set_guards(lqp, access, call.guards);
-	if (!is_read && wqe->done_bytes + bytes == wqe->length_bytes)
-		n = split_last_byte(iov, n);
 	for (int attempts = 0; bytes; attempts++) {
 		ssize_t moved = 0;
 
@@ -334,9 +344,15 @@ static enum onesided_result drop_faulted(const struct local_qp *lqp, const struc
 	return ONESIDED_MORE;
 }
 
+/* Whether the system call would divide an aligned word of the message. The peer's engine then executes the operation. */
+static bool divides_word(const struct send_wqe *wqe, const struct access *access)
+{
+	return !guarded_copy_keeps_short_words() &&
+	       pieces_have_short_word(access->at - wqe->done_bytes, wqe->length_bytes);
+}
+
 static enum onesided_result move_announced(struct local_qp *lqp, const struct send_wqe *wqe,
-					   struct iovec *iov, int n, uint32_t bytes,
-					   enum access_result *result)
+					   const struct chunk *chunk, enum access_result *result)
 {
 	struct guard guards[GUARDS];
 	struct access access;
@@ -346,21 +362,25 @@ static enum onesided_result move_announced(struct local_qp *lqp, const struct se
 
 	if (!is_admitted(lqp->peer))
 		return ONESIDED_CUT_OFF;
-	checked = check_access(lqp, wqe, wqe->remote_addr + wqe->done_bytes, bytes, &access,
+	checked = check_access(lqp, wqe, wqe->remote_addr + wqe->done_bytes, chunk->bytes, &access,
 			       result);
 	if (checked != ONESIDED_DONE || *result != ACCESS_OK)
 		return checked;
+	if ((access.at ^ chunk->at) % sizeof(uint64_t))
+		return ONESIDED_MORE;
 	mapped = find_mapped(lqp, wqe, &access);
+	if (!mapped && divides_word(wqe, &access))
+		return ONESIDED_DECLINED;
 	if (mapped) {
 		set_guards(lqp, &access, guards);
-		ret = move_mapped(guards, mapped, iov, n, wqe_scatters(wqe));
+		ret = move_mapped(guards, mapped, chunk->iov, chunk->count, wqe_scatters(wqe));
 		if (ret == -EFAULT)
 			return drop_faulted(lqp, &access);
 		if (ret == -EACCES)
 			return ONESIDED_LOCAL_FAULT;
 		peer_count(lqp->peer, LOCAL_MAPPED);
 	} else {
-		ret = move_bytes(lqp, wqe, &access, iov, n, bytes);
+		ret = move_bytes(lqp, wqe, &access, chunk);
 	}
 	if (ret == -EAGAIN)
 		return ONESIDED_MORE;
@@ -386,14 +406,13 @@ static void announce(const struct local_qp *lqp, const struct send_wqe *wqe)
 
 /* Moves one chunk. ONESIDED_MORE: the peer's tables changed; the chunk has to be moved again. */
 static enum onesided_result move_chunk(struct local_qp *lqp, const struct send_wqe *wqe,
-				       struct iovec *iov, int n, uint32_t bytes,
-				       enum access_result *result)
+				       const struct chunk *chunk, enum access_result *result)
 {
 	struct ring_shared *shared = lqp->peer->tx.shared;
 	enum onesided_result moved;
 
 	announce(lqp, wqe);
-	moved = move_announced(lqp, wqe, iov, n, bytes, result);
+	moved = move_announced(lqp, wqe, chunk, result);
 	atomic_store_explicit(&shared->accessing, 0, memory_order_release);
 	return moved;
 }
@@ -437,6 +456,78 @@ static enum vendor_err check_own(struct local_qp *lqp, struct send_wqe *wqe)
 	return VENDOR_ERR_NONE;
 }
 
+/*
+ * The address of the next byte in the peer's memory, as the MR entry specifies it now. It determines the words. The check of the
+ * access finds out if it has changed.
+ */
+static uint64_t next_address(const struct local_qp *lqp, const struct send_wqe *wqe)
+{
+	const struct segment_mr *mr = peer_mr_of(lqp, wqe->rkey);
+
+	return mr->addr + (wqe->remote_addr - mr->iova) + wqe->done_bytes;
+}
+
+/*
+ * Moves the bytes that follow by way of a buffer. The buffer has the alignment of the peer's memory, and contains words that
+ * consist of bytes of several SGEs. Both copies therefore keep words whole.
+ */
+static __attribute__((noinline)) enum onesided_result
+move_bounced(struct local_qp *lqp, struct send_wqe *wqe, uint64_t at, uint32_t *bytes,
+	     enum access_result *result, enum vendor_err *vendor_err)
+{
+	_Alignas(8) uint8_t bounce[BOUNCE_BYTES + sizeof(uint64_t)];
+	uint32_t left = wqe->length_bytes - wqe->done_bytes;
+	struct iovec iov = {.iov_base = bounce + at % sizeof(uint64_t)};
+	struct chunk chunk = {.iov = &iov, .count = 1, .at = at};
+	enum onesided_result moved;
+
+	chunk.bytes = min_u32(left, BOUNCE_BYTES);
+	if (chunk.bytes < left)
+		chunk.bytes -= (at + chunk.bytes) % sizeof(uint64_t);
+	iov.iov_len = chunk.bytes;
+	*bytes = chunk.bytes;
+	if (!wqe_scatters(wqe)) {
+		*vendor_err = sge_copy_from(lqp->qp, wqe, wqe->done_bytes, iov.iov_base, *bytes);
+		return *vendor_err ? ONESIDED_LOCAL_FAULT : move_chunk(lqp, wqe, &chunk, result);
+	}
+	moved = move_chunk(lqp, wqe, &chunk, result);
+	if (moved != ONESIDED_DONE || *result != ACCESS_OK)
+		return moved;
+	*vendor_err = sge_copy_to(lqp->qp, wqe, wqe->done_bytes, bounce + at % sizeof(uint64_t),
+				  *bytes);
+	return *vendor_err ? ONESIDED_LOCAL_FAULT : ONESIDED_DONE;
+}
+
+/* Moves as many of the next bytes as one announcement permits. ONESIDED_DONE with ACCESS_OK: *bytes were moved. */
+static enum onesided_result move_next(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *bytes,
+				      enum access_result *result, enum vendor_err *vendor_err)
+{
+	bool is_read = wqe_scatters(wqe);
+	uint32_t left = wqe->length_bytes - wqe->done_bytes;
+	struct iovec iov[CHUNK_IOVS];
+	struct sge_iovs ours = {.iov = iov, .max = CHUNK_IOVS};
+	struct chunk chunk = {.iov = iov, .at = next_address(lqp, wqe)};
+	enum onesided_result moved;
+
+	*vendor_err = sge_gather(lqp->qp, wqe, wqe->done_bytes, min_u32(left, CHUNK_BYTES), is_read,
+				 &ours);
+	if (*vendor_err)
+		return ONESIDED_LOCAL_FAULT;
+	chunk.bytes = pieces_fitting(iov, ours.count, chunk.at, left,
+				     is_read || !GUARDED_COPY_ALIGNS_STORES);
+	if (!chunk.bytes)
+		return move_bounced(lqp, wqe, chunk.at, bytes, result, vendor_err);
+	chunk.count = pieces_cut(iov, ours.count, chunk.bytes);
+	*bytes = chunk.bytes;
+	moved = move_chunk(lqp, wqe, &chunk, result);
+	if (moved == ONESIDED_DONE && *result == ACCESS_GONE &&
+	    is_ours_gone(lqp, wqe, chunk.bytes, is_read)) {
+		*vendor_err = VENDOR_ERR_MEMORY_GONE;
+		return ONESIDED_LOCAL_FAULT;
+	}
+	return moved;
+}
+
 enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 				   uint32_t *budget_bytes, enum access_result *result,
 				   enum vendor_err *vendor_err)
@@ -461,17 +552,11 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 	}
 	while (moved == ONESIDED_DONE && *result == ACCESS_OK &&
 	       wqe->done_bytes < wqe->length_bytes) {
-		uint32_t left = wqe->length_bytes - wqe->done_bytes;
-		struct iovec iov[CHUNK_IOVS + 1];
-		struct sge_iovs chunk = {.iov = iov, .max = CHUNK_IOVS};
+		uint32_t bytes = 0;
 
 		if (!*budget_bytes)
 			return ONESIDED_MORE;
-		*vendor_err = sge_gather(lqp->qp, wqe, wqe->done_bytes, min_u32(left, CHUNK_BYTES),
-					 is_read, &chunk);
-		if (*vendor_err)
-			return ONESIDED_LOCAL_FAULT;
-		moved = move_chunk(lqp, wqe, iov, chunk.count, chunk.bytes, result);
+		moved = move_next(lqp, wqe, &bytes, result, vendor_err);
 		if (moved == ONESIDED_MORE) {
 			moved = ++changes < ATTEMPTS_MAX ? ONESIDED_DONE : ONESIDED_DECLINED;
 			continue;
@@ -480,13 +565,9 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 			*vendor_err = VENDOR_ERR_MEMORY_GONE;
 		if (moved != ONESIDED_DONE)
 			break;
-		if (*result == ACCESS_GONE && is_ours_gone(lqp, wqe, chunk.bytes, is_read)) {
-			*vendor_err = VENDOR_ERR_MEMORY_GONE;
-			return ONESIDED_LOCAL_FAULT;
-		}
 		if (*result == ACCESS_OK)
-			wqe->done_bytes += chunk.bytes;
-		*budget_bytes -= min_u32(chunk.bytes, *budget_bytes);
+			wqe->done_bytes += bytes;
+		*budget_bytes -= min_u32(bytes, *budget_bytes);
 	}
 	return moved;
 }
