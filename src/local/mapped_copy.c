@@ -51,7 +51,7 @@ struct operands {
 #define HAS_SEQUENCES true
 
 /*
- * Copies the body in aligned words of the destination (base/copy_words.h): words of 1, 2 and 4 bytes up to a multiple of 8, blocks
+ * Copies the body in aligned words of the destination (base/user_copy.h): words of 1, 2 and 4 bytes up to a multiple of 8, blocks
  * of 64 bytes at multiples of 16, words of 8 bytes, and words of 4, 2 and 1 bytes.
  */
 #define COPY_BODY                      \

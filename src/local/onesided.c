@@ -521,10 +521,10 @@ static enum onesided_result move_next(struct local_qp *lqp, struct send_wqe *wqe
 	*bytes = chunk.bytes;
 	moved = move_chunk(lqp, wqe, &chunk, result);
 	if (moved == ONESIDED_DONE && *result == ACCESS_GONE &&
-	    is_ours_gone(lqp, wqe, chunk.bytes, is_read)) {
+	    is_ours_gone(lqp, wqe, chunk.bytes, is_read))
+		moved = ONESIDED_LOCAL_FAULT;
+	if (moved == ONESIDED_LOCAL_FAULT)
 		*vendor_err = VENDOR_ERR_MEMORY_GONE;
-		return ONESIDED_LOCAL_FAULT;
-	}
 	return moved;
 }
 
@@ -561,8 +561,6 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 			moved = ++changes < ATTEMPTS_MAX ? ONESIDED_DONE : ONESIDED_DECLINED;
 			continue;
 		}
-		if (moved == ONESIDED_LOCAL_FAULT)
-			*vendor_err = VENDOR_ERR_MEMORY_GONE;
 		if (moved != ONESIDED_DONE)
 			break;
 		if (*result == ACCESS_OK)

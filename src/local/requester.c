@@ -256,9 +256,11 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 	struct peer *peer = lqp->peer;
 	uint32_t at = is_placed ? 0 : wqe->done_bytes;
 	uint32_t total = is_placed ? 0 : wqe->length_bytes;
+	/* The address of a SEND is not known. */
+	uint64_t begin = wqe_info(wqe)->is_onesided ? wqe->remote_addr : 0;
 
 	do {
-		uint32_t bytes = min_u32(total - at, RING_FRAGMENT_BYTES);
+		uint32_t bytes = ring_fragment_bytes(begin + at, total - at);
 		uint32_t far_bytes = bytes > RING_CELL_DATA_BYTES ? bytes : 0;
 		uint8_t *payload = NULL;
 		struct cell *cell = peer_reserve(peer, far_bytes, &payload);

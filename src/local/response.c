@@ -74,14 +74,13 @@ static bool send_done(struct local_qp *lqp, const struct response_job *job)
  */
 static bool local_response_send_read_data(struct local_qp *lqp, struct response_job *job)
 {
-	uint32_t bytes = job->length_bytes - job->done_bytes;
+	uint32_t bytes = ring_fragment_bytes(job->remote_addr + job->done_bytes,
+					     job->length_bytes - job->done_bytes);
 	uint32_t far_bytes;
 	const uint8_t *from;
 	uint8_t *to = NULL;
 	struct cell *cell;
 
-	if (bytes > RING_FRAGMENT_BYTES)
-		bytes = RING_FRAGMENT_BYTES;
 	far_bytes = bytes > RING_CELL_DATA_BYTES ? bytes : 0;
 	job->failure = execute_read(lqp->qp, job->remote_addr + job->done_bytes, job->rkey, bytes,
 				    &from);

@@ -236,6 +236,17 @@ static inline bool ring_reader_polls(const struct ring_writer *writer)
 /* Whether the reader has freed all cells before `position`, a former value of head. Possibly false if that was 2^31 cells ago. */
 bool ring_has_passed(struct ring_writer *writer, uint32_t position);
 
+/*
+ * The bytes of the next fragment of a message of which `left` bytes remain. A fragment that is not the last one ends at a multiple of
+ * 8 in the memory of the region, so that no aligned word is divided. `address` is that of the first byte.
+ */
+static inline uint32_t ring_fragment_bytes(uint64_t address, uint32_t left)
+{
+	return left <= RING_FRAGMENT_BYTES ?
+		       left :
+		       RING_FRAGMENT_BYTES - (uint32_t)(address % sizeof(uint64_t));
+}
+
 /* Whether ring_reserve() with this far_bytes would succeed now. */
 bool ring_has_space(struct ring_writer *writer, uint32_t far_bytes);
 
