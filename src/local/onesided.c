@@ -13,6 +13,7 @@
 #include "local/guarded_copy.h"
 #include "local/local.h"
 #include "local/mapped_copy.h"
+#include "local/peer_access.h"
 #include "local/peer_map.h"
 #include "local/pieces.h"
 #include "local/probe.h"
@@ -22,8 +23,6 @@
 #define CHUNK_IOVS  8
 /* Maximum bytes of a chunk in a buffer on the stack. */
 #define BOUNCE_BYTES 8192u
-/* Attempts of an access that is preempted or finds changed entries, before the peer's engine executes the operation. */
-#define ATTEMPTS_MAX 64
 
 /*
  * READ, WRITE and atomics executed by the initiator, without the target's CPU. The peer's tables (ipc/segment.h) define the
@@ -67,107 +66,9 @@ bool onesided_is_permitted(const struct local_qp *lqp, const struct send_wqe *wq
 	return is_direct(wqe) && is_key_reachable(lqp->peer, wqe->rkey) && has_peer_caught_up(lqp);
 }
 
-/* An access: its address in the peer's memory, and the QP and MR entries and their words with which it was checked. */
-struct access {
-	const struct segment_qp *qp;
-	const struct segment_mr *mr;
-	uint64_t qp_word;
-	uint64_t mr_word;
-	uint64_t at;
-	struct peer_range range;
-};
-
-static const struct segment_qp *peer_qp_of(const struct local_qp *lqp)
-{
-	return segment_qp_entry(lqp->peer->segment, lqp->qp->attr.dest_qp_num);
-}
-
-static const struct segment_mr *peer_mr_of(const struct local_qp *lqp, uint32_t rkey)
-{
-	return segment_mr_entry(lqp->peer->segment, rkey);
-}
-
 static bool is_left_to_owner(const struct local_qp *lqp)
 {
-	return atomic_load(&peer_qp_of(lqp)->executes_onesided);
-}
-
-/*
- * Whether the peer's QP can receive from ours, according to the entry and its word. The PSNs of an RC connection match: a peer that
- * was reset and connected again is not accessed by way of the earlier connection.
- */
-static bool peer_can_receive(const struct local_qp *lqp, const struct segment_qp *entry,
-			     uint64_t word)
-{
-	enum ibv_qp_state state = segment_qp_state(word);
-
-	return segment_qp_qpn(word) == lqp->qp->attr.dest_qp_num && entry->is_local &&
-	       entry->remote_qpn == lqp->qp->qpn &&
-	       (lqp->qp->type != IBV_QPT_RC || entry->rq_psn == lqp->qp->attr.sq_psn) &&
-	       qp_state_receives(state);
-}
-
-/*
- * Checks [remote_addr, remote_addr + bytes) against the MR entry, in the order of the responder's checks, and sets where the
- * memory is.
- */
-static enum access_result check_peer_mr(const struct segment_mr *mr, uint64_t word,
-					const struct segment_qp *peer_qp,
-					const struct send_wqe *wqe, uint64_t remote_addr,
-					uint32_t bytes, struct access *found)
-{
-	unsigned int access = wqe_info(wqe)->remote_access;
-	uint64_t offset = remote_addr - mr->iova;
-
-	if (!wqe->rkey || segment_mr_rkey(word) != wqe->rkey)
-		return ACCESS_RKEY;
-	if (mr->pd != peer_qp->pd)
-		return ACCESS_PD;
-	if (!(mr->access & access))
-		return ACCESS_RIGHTS;
-	if (remote_addr < mr->iova || offset > mr->length_bytes ||
-	    bytes > mr->length_bytes - offset)
-		return ACCESS_BOUNDS;
-	found->at = mr->addr + offset;
-	found->range.share = atomic_load_explicit(&mr->share, memory_order_acquire);
-	found->range.generation = mr->share_generation;
-	if (__builtin_add_overflow(mr->share_offset, offset, &found->range.offset))
-		found->range.offset = UINT64_MAX;
-	found->range.bytes = bytes;
-	return ACCESS_OK;
-}
-
-/*
- * Checks one access against the peer's tables. If the word of an entry changes while the entry is read, or an entry does not
- * match and the object has another entry now, both entries are read again, so that the result is based on consistent entries.
- * ONESIDED_DONE: *result is the result of the checks.
- */
-static enum onesided_result check_access(const struct local_qp *lqp, const struct send_wqe *wqe,
-					 uint64_t remote_addr, uint32_t bytes,
-					 struct access *access, enum access_result *result)
-{
-	for (int i = 0; i < ATTEMPTS_MAX; i++) {
-		const struct segment_qp *peer_qp = peer_qp_of(lqp);
-		const struct segment_mr *peer_mr = peer_mr_of(lqp, wqe->rkey);
-		bool can_receive;
-
-		access->qp = peer_qp;
-		access->mr = peer_mr;
-		access->qp_word = atomic_load(&peer_qp->word);
-		access->mr_word = atomic_load(&peer_mr->word);
-		can_receive = peer_can_receive(lqp, peer_qp, access->qp_word);
-		*result = check_peer_mr(peer_mr, access->mr_word, peer_qp, wqe, remote_addr, bytes,
-					access);
-		atomic_thread_fence(memory_order_acquire);
-		if (atomic_load(&peer_qp->word) != access->qp_word ||
-		    atomic_load(&peer_mr->word) != access->mr_word)
-			continue;
-		if ((!can_receive || *result == ACCESS_RKEY) &&
-		    (peer_qp_of(lqp) != peer_qp || peer_mr_of(lqp, wqe->rkey) != peer_mr))
-			continue;
-		return can_receive ? ONESIDED_DONE : ONESIDED_NOT_READY;
-	}
-	return ONESIDED_DECLINED;
+	return atomic_load(&peer_access_qp(lqp)->executes_onesided);
 }
 
 /* The bytes of one announcement: their memory in this process, and their address in the peer's, at least modulo 8. */
@@ -201,17 +102,6 @@ static uint8_t *find_mapped(const struct local_qp *lqp, const struct send_wqe *w
 	return peer_map_at(lqp->peer, &access->range);
 }
 
-static void set_guards(const struct local_qp *lqp, const struct access *access,
-		       struct guard guards[GUARDS])
-{
-	const struct peer *peer = lqp->peer;
-
-	guards[0] = (struct guard){&peer->tx.shared->admitted, 1};
-	guards[1] = (struct guard){&peer->segment->hdr.life.word, peer->life_word};
-	guards[2] = (struct guard){&access->qp->word, access->qp_word};
-	guards[3] = (struct guard){&access->mr->word, access->mr_word};
-}
-
 /* The bytes of the next sequence. If it does not move the whole element, it ends at a multiple of 8 in the mapped memory. */
 static size_t sequence_bytes(const uint8_t *there, const struct iovec *iov)
 {
@@ -241,7 +131,7 @@ static int move_mapped(const struct guard guards[GUARDS], uint8_t *there, struct
 		if (outcome == GUARDED_FAULTED_OURS)
 			return -EACCES;
 		if (outcome == GUARDED_PREEMPTED) {
-			if (++attempts >= ATTEMPTS_MAX)
+			if (++attempts >= PEER_ACCESS_ATTEMPTS)
 				return -EBUSY;
 			continue;
 		}
@@ -282,7 +172,7 @@ static int move_bytes(const struct local_qp *lqp, const struct send_wqe *wqe,
 		.remote_count = 1,
 	};
 
-	set_guards(lqp, access, call.guards);
+	peer_access_guards(lqp, access, call.guards);
 	for (int attempts = 0; bytes; attempts++) {
 		ssize_t moved = 0;
 
@@ -293,7 +183,7 @@ static int move_bytes(const struct local_qp *lqp, const struct send_wqe *wqe,
 		case GUARDED_CHANGED:
 			return -EAGAIN;
 		case GUARDED_PREEMPTED:
-			if (attempts >= ATTEMPTS_MAX)
+			if (attempts >= PEER_ACCESS_ATTEMPTS)
 				return -EBUSY;
 			continue;
 		case GUARDED_CALLED:
@@ -326,13 +216,6 @@ static bool is_ours_gone(struct local_qp *lqp, struct send_wqe *wqe, uint32_t by
 	return false;
 }
 
-/* Whether the peer admits accesses to its memory and its engine thread runs. */
-static bool is_admitted(const struct peer *peer)
-{
-	return atomic_load(&peer->tx.shared->admitted) == 1 &&
-	       atomic_load(&peer->segment->hdr.life.word) == peer->life_word;
-}
-
 /*
  * The object of the access does not have the page any more. The access is repeated with a system call, which reports whether the
  * owner has the page.
@@ -360,10 +243,10 @@ static enum onesided_result move_announced(struct local_qp *lqp, const struct se
 	uint8_t *mapped;
 	int ret;
 
-	if (!is_admitted(lqp->peer))
+	if (!peer_access_is_admitted(lqp->peer))
 		return ONESIDED_CUT_OFF;
-	checked = check_access(lqp, wqe, wqe->remote_addr + wqe->done_bytes, chunk->bytes, &access,
-			       result);
+	checked = peer_access_check(lqp, wqe, wqe->remote_addr + wqe->done_bytes, chunk->bytes,
+				    &access, result);
 	if (checked != ONESIDED_DONE || *result != ACCESS_OK)
 		return checked;
 	if ((access.at ^ chunk->at) % sizeof(uint64_t))
@@ -372,7 +255,7 @@ static enum onesided_result move_announced(struct local_qp *lqp, const struct se
 	if (!mapped && divides_word(wqe, &access))
 		return ONESIDED_DECLINED;
 	if (mapped) {
-		set_guards(lqp, &access, guards);
+		peer_access_guards(lqp, &access, guards);
 		ret = move_mapped(guards, mapped, chunk->iov, chunk->count, wqe_scatters(wqe));
 		if (ret == -EFAULT)
 			return drop_faulted(lqp, &access);
@@ -391,19 +274,6 @@ static enum onesided_result move_announced(struct local_qp *lqp, const struct se
 	return !ret || ret == -EFAULT ? ONESIDED_DONE : ONESIDED_CUT_OFF;
 }
 
-/*
- * Announce, then check; the owner's half is in revoke.c. The thread id is stored before the announcement. The fence precedes all
- * loads of the check and of the guards.
- */
-static void announce(const struct local_qp *lqp, const struct send_wqe *wqe)
-{
-	struct ring_shared *shared = lqp->peer->tx.shared;
-
-	atomic_store_explicit(&shared->accessing_tid, (uint32_t)thread_id(), memory_order_relaxed);
-	atomic_store(&shared->accessing, ring_access(lqp->qp->attr.dest_qp_num, wqe->rkey));
-	atomic_thread_fence(memory_order_seq_cst);
-}
-
 /* Moves one chunk. ONESIDED_MORE: the peer's tables changed; the chunk has to be moved again. */
 static enum onesided_result move_chunk(struct local_qp *lqp, const struct send_wqe *wqe,
 				       const struct chunk *chunk, enum access_result *result)
@@ -411,7 +281,7 @@ static enum onesided_result move_chunk(struct local_qp *lqp, const struct send_w
 	struct ring_shared *shared = lqp->peer->tx.shared;
 	enum onesided_result moved;
 
-	announce(lqp, wqe);
+	peer_access_announce(lqp, wqe);
 	moved = move_announced(lqp, wqe, chunk, result);
 	atomic_store_explicit(&shared->accessing, 0, memory_order_release);
 	return moved;
@@ -422,15 +292,15 @@ static enum onesided_result check_whole(const struct local_qp *lqp, const struct
 					enum access_result *result)
 {
 	unsigned int right = wqe_info(wqe)->remote_access;
-	const struct segment_qp *peer_qp = peer_qp_of(lqp);
+	const struct segment_qp *peer_qp = peer_access_qp(lqp);
 	struct access access;
 
-	if (!peer_can_receive(lqp, peer_qp, atomic_load(&peer_qp->word)))
+	if (!peer_access_can_receive(lqp, peer_qp, atomic_load(&peer_qp->word)))
 		return ONESIDED_NOT_READY;
 	*result = atomic_load(&peer_qp->access) & right ? ACCESS_OK : ACCESS_QP_RIGHTS;
 	if (*result != ACCESS_OK || !wqe->length_bytes)
 		return ONESIDED_DONE;
-	return check_access(lqp, wqe, wqe->remote_addr, wqe->length_bytes, &access, result);
+	return peer_access_check(lqp, wqe, wqe->remote_addr, wqe->length_bytes, &access, result);
 }
 
 /*
@@ -462,7 +332,7 @@ static enum vendor_err check_own(struct local_qp *lqp, struct send_wqe *wqe)
  */
 static uint64_t next_address(const struct local_qp *lqp, const struct send_wqe *wqe)
 {
-	const struct segment_mr *mr = peer_mr_of(lqp, wqe->rkey);
+	const struct segment_mr *mr = peer_access_mr(lqp, wqe->rkey);
 
 	return mr->addr + (wqe->remote_addr - mr->iova) + wqe->done_bytes;
 }
@@ -558,7 +428,8 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 			return ONESIDED_MORE;
 		moved = move_next(lqp, wqe, &bytes, result, vendor_err);
 		if (moved == ONESIDED_MORE) {
-			moved = ++changes < ATTEMPTS_MAX ? ONESIDED_DONE : ONESIDED_DECLINED;
+			moved = ++changes < PEER_ACCESS_ATTEMPTS ? ONESIDED_DONE :
+								   ONESIDED_DECLINED;
 			continue;
 		}
 		if (moved != ONESIDED_DONE)
@@ -591,11 +462,11 @@ static enum onesided_result execute_announced(const struct local_qp *lqp,
 	struct guard guards[GUARDS];
 	struct access access;
 
-	if (!is_admitted(lqp->peer))
+	if (!peer_access_is_admitted(lqp->peer))
 		return ONESIDED_CUT_OFF;
-	for (int i = 0; i < ATTEMPTS_MAX; i++) {
-		enum onesided_result checked = check_access(lqp, wqe, wqe->remote_addr,
-							    sizeof(*original), &access, result);
+	for (int i = 0; i < PEER_ACCESS_ATTEMPTS; i++) {
+		enum onesided_result checked = peer_access_check(
+			lqp, wqe, wqe->remote_addr, sizeof(*original), &access, result);
 		enum guarded_outcome outcome;
 		uint64_t *word;
 
@@ -605,7 +476,7 @@ static enum onesided_result execute_announced(const struct local_qp *lqp,
 		word = find_word(lqp, wqe, &access);
 		if (!word)
 			return ONESIDED_DECLINED;
-		set_guards(lqp, &access, guards);
+		peer_access_guards(lqp, &access, guards);
 		outcome = is_cas ? mapped_compare_swap(guards, word, wqe->compare_add, wqe->swap,
 						       original) :
 				   mapped_fetch_add(guards, word, wqe->compare_add, original);
@@ -628,14 +499,15 @@ enum onesided_result onesided_atomic(struct local_qp *lqp, struct send_wqe *wqe,
 	uint64_t original = 0;
 
 	/* The word is read before the flag: the peer may just enter RTR. */
-	if (!peer_can_receive(lqp, peer_qp_of(lqp), atomic_load(&peer_qp_of(lqp)->word)) ||
+	if (!peer_access_can_receive(lqp, peer_access_qp(lqp),
+				     atomic_load(&peer_access_qp(lqp)->word)) ||
 	    is_left_to_owner(lqp) ||
-	    !(atomic_load(&peer_qp_of(lqp)->access) & wqe_info(wqe)->remote_access))
+	    !(atomic_load(&peer_access_qp(lqp)->access) & wqe_info(wqe)->remote_access))
 		return ONESIDED_DECLINED;
 	*vendor_err = sge_gather(lqp->qp, wqe, 0, sizeof(original), true, &ours);
 	if (*vendor_err)
 		return ONESIDED_LOCAL_FAULT;
-	announce(lqp, wqe);
+	peer_access_announce(lqp, wqe);
 	executed = execute_announced(lqp, wqe, &result, &original);
 	atomic_store_explicit(&shared->accessing, 0, memory_order_release);
 	if (executed != ONESIDED_DONE)
