@@ -23,6 +23,8 @@ static enum initiator_pc last_of_sequence(const struct access_setup *setup)
 {
 	if (!setup->is_mapped)
 		return AT_SYSCALL_INSTRUCTION;
+	if (setup->omission == CONTINUES_AFTER_COMMIT)
+		return AT_RETURN;
 	return setup->omission == COPIES_AFTER_SEQUENCE ? AT_COMPARE_MR : AT_SECOND_PIECE;
 }
 
@@ -48,10 +50,39 @@ static uint8_t look_up(const struct access_setup *setup, const struct access_sta
 	return IMAGE_NONE;
 }
 
-static void copy_piece(struct access_state *state, const struct initiator_state *thread)
+/*
+ * A program that polls the last word sees the state after each step: the word is whole, and all other bytes precede it. The word
+ * is stored once, because the program may store to it when it has read the new value.
+ */
+static void copy_piece(struct access_state *state, struct initiator_state *thread, uint8_t stored)
 {
 	if (thread->image == IMAGE_OTHER || thread->qp == HOLDS_OVER || thread->mr == HOLDS_OVER)
 		state->is_violated = true;
+	if (thread->stored & stored & STORED_WORD)
+		state->is_violated = true;
+	thread->stored |= stored;
+	if (thread->stored & STORED_WORD)
+		thread->stored &= (uint8_t)~STORED_PART_OF_WORD;
+	if (thread->stored & STORED_PART_OF_WORD ||
+	    (thread->stored & STORED_WORD && !(thread->stored & STORED_BODY)))
+		state->is_violated = true;
+}
+
+static uint8_t first_piece(enum omission omission)
+{
+	switch (omission) {
+	case DIVIDES_LAST_WORD:
+		return STORED_BODY | STORED_PART_OF_WORD;
+	case STORES_LAST_WORD_FIRST:
+		return STORED_WORD;
+	default:
+		return STORED_BODY;
+	}
+}
+
+static uint8_t second_piece(enum omission omission)
+{
+	return omission == STORES_LAST_WORD_FIRST ? STORED_BODY : STORED_WORD;
 }
 
 static void drop_registers(struct initiator_state *thread)
@@ -134,7 +165,8 @@ static uint8_t next_step(const struct access_setup *setup, struct initiator_stat
 		thread->image = IMAGE_ORIGINAL;
 		return (uint8_t)first_of_copy(setup);
 	}
-	if (setup->is_mapped && thread->pc == AT_SECOND_PIECE)
+	if (setup->is_mapped && thread->pc == AT_SECOND_PIECE &&
+	    setup->omission != CONTINUES_AFTER_COMMIT)
 		return AT_CLEAR;
 	return thread->pc + 1;
 }
@@ -181,10 +213,10 @@ static void step_copy(const struct access_setup *setup, struct access_state *sta
 		}
 		break;
 	case AT_FIRST_PIECE:
-		copy_piece(state, thread);
+		copy_piece(state, thread, first_piece(setup->omission));
 		break;
 	case AT_SECOND_PIECE:
-		copy_piece(state, thread);
+		copy_piece(state, thread, second_piece(setup->omission));
 		drop_registers(thread);
 		break;
 	case AT_RETURN:
@@ -193,6 +225,7 @@ static void step_copy(const struct access_setup *setup, struct access_state *sta
 		pair->accessing = 0;
 		pair->is_locked = false;
 		drop_registers(thread);
+		thread->stored = 0;
 		thread->pc = AT_IDLE;
 		return;
 	default:
@@ -261,6 +294,7 @@ static void emit_death(const struct access_setup *setup, const struct access_sta
 	    (access_is_in_kernel(setup, thread) && thread->pc != AT_RETURN))
 		return;
 	drop_registers(thread);
+	thread->stored = 0;
 	thread->pc = AT_IDLE;
 	thread->run = DEAD;
 	emit(context, &next, "dies");

@@ -41,6 +41,9 @@ enum omission {
 	NO_GENERATION,
 	NO_RESTARTABLE_SEQUENCE,
 	COPIES_AFTER_SEQUENCE, /* mapped memory: the sequence contains only the comparison */
+	CONTINUES_AFTER_COMMIT, /* mapped memory: the store of the last word is not the end of the sequence */
+	DIVIDES_LAST_WORD, /* the first piece contains a part of the last word */
+	STORES_LAST_WORD_FIRST,
 	COMPARES_NO_ADMISSION,
 	COMPARES_NO_LIFE,
 	COMPARES_NO_QP,
@@ -97,8 +100,8 @@ enum initiator_pc {
 	AT_SYSCALL_INSTRUCTION,
 	AT_LOOKUP,
 	AT_FIRST_PIECE,
-	AT_SECOND_PIECE, /* mapped memory: the last step of the restartable sequence */
-	AT_RETURN,	 /* on the way back to user mode; not for mapped memory */
+	AT_SECOND_PIECE, /* the last aligned word; mapped memory: the last step of the restartable sequence */
+	AT_RETURN, /* on the way back to user mode; not for mapped memory */
 	AT_CLEAR,
 };
 
@@ -116,6 +119,13 @@ enum hold {
 	HOLDS_WORD, /* the MR's word, but not its contents */
 	HOLDS_LIVE, /* an object whose revoking call has not returned */
 	HOLDS_OVER, /* an object whose revoking call has returned */
+};
+
+/* What the access has stored in the owner's memory. A program of the owner can read the memory in every state. */
+enum stored {
+	STORED_BODY = 1,
+	STORED_PART_OF_WORD = 2,
+	STORED_WORD = 4, /* the last aligned word */
 };
 
 enum image {
@@ -156,7 +166,7 @@ struct initiator_state {
 	uint8_t mr;
 	uint8_t is_mr_changed;
 	uint8_t image;
-	uint8_t unused;
+	uint8_t stored; /* enum stored */
 };
 
 enum announced {
@@ -195,7 +205,8 @@ static_assert(sizeof(struct access_state) == 48, "no padding");
 
 enum access_finding {
 	ALWAYS_SAFE,
-	FOUND_UNSAFE, /* a piece was copied through a revoked object, or into another image */
+	/* A piece was copied through a revoked object, or into another image, or the last word was not whole, the last, or stored once. */
+	FOUND_UNSAFE,
 	FOUND_STUCK, /* a revoking call cannot return, or answers EBUSY although nothing holds the initiator */
 	FOUND_TOO_MANY,
 };
