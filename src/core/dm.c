@@ -13,11 +13,13 @@
 #include "base/resize.h"
 #include "base/syscalls.h"
 #include "base/user_copy.h"
+#include "base/util.h"
 #include "core/call_failed.h"
 #include "core/context.h"
 #include "core/mr.h"
 
 #define STEP_BYTES 4
+#define COPY_BYTES 4096
 
 /*
  * The memory, in engine.dms by its handle. Freed with the last `struct dm` or MR that refers to it. Guarded by
@@ -64,13 +66,31 @@ static uint8_t *steps_of(struct dm *dm, uint64_t offset, size_t length)
 	return (offset | length) % STEP_BYTES ? NULL : range_of(dm, offset, length);
 }
 
+/*
+ * Device memory and the memory of the caller may be accessed by other threads and peers, so that words of both are copied whole, by
+ * way of a buffer.
+ */
+static int dm_copy(uint8_t *to, const uint8_t *from, size_t length)
+{
+	uint8_t part[COPY_BYTES];
+
+	for (size_t done = 0; done < length; done += sizeof(part)) {
+		size_t bytes = min_u64(sizeof(part), length - done);
+
+		if (!user_copy_from(part, from + done, bytes) ||
+		    !user_copy_to(to + done, part, bytes))
+			return EFAULT;
+	}
+	return 0;
+}
+
 static int copy_to(struct ibv_dm *dm, uint64_t offset, const void *from, size_t length)
 {
 	uint8_t *at = steps_of(to_dm(dm), offset, length);
 
 	if (!at)
 		return EINVAL;
-	return user_copy_from(at, from, length) ? 0 : EFAULT;
+	return dm_copy(at, from, length);
 }
 
 static int copy_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
@@ -79,7 +99,7 @@ static int copy_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length
 
 	if (!at)
 		return EINVAL;
-	return user_copy_to(to, at, length) ? 0 : EFAULT;
+	return dm_copy(to, at, length);
 }
 
 static int dm_attr_check(const struct ibv_alloc_dm_attr *attr)

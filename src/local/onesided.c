@@ -2,8 +2,6 @@
 #include <errno.h>
 #include <sys/uio.h>
 
-#include "base/thread_id.h"
-#include "base/user_copy.h"
 #include "base/util.h"
 #include "core/memory.h"
 #include "core/opcode.h"
@@ -513,9 +511,6 @@ enum onesided_result onesided_atomic(struct local_qp *lqp, struct send_wqe *wqe,
 	if (executed != ONESIDED_DONE)
 		return executed;
 	peer_count(lqp->peer, LOCAL_MAPPED);
-	if (!user_scatter(iov, ours.count, &original)) {
-		*vendor_err = VENDOR_ERR_MEMORY_GONE;
-		return ONESIDED_LOCAL_FAULT;
-	}
-	return ONESIDED_DONE;
+	*vendor_err = sge_copy_to(lqp->qp, wqe, 0, &original, sizeof(original));
+	return *vendor_err ? ONESIDED_LOCAL_FAULT : ONESIDED_DONE;
 }

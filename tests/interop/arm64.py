@@ -31,8 +31,8 @@ PAIRS = {
     "UDP": ("roce", ("ib_write_bw -n 500 -s 65536", "ib_read_bw -n 500 -s 65536", "ib_send_lat -n 500",
                      "ib_send_bw -n 500 -c UD -s 1024")),
 }
-UNIT_TESTS = ("local-mapped_copy", "local-guarded_copy", "base-biased_lock", "base-copy_ordered", "base-trace",
-              "local-ring")
+UNIT_TESTS = ("local-mapped_copy", "local-mapped_fault", "local-guarded_copy", "base-biased_lock", "base-user_copy",
+              "base-user_fault", "base-user_words", "base-trace", "local-ring")
 
 INIT = r"""#!/bin/busybox sh
 b=/bin/busybox
