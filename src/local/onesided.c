@@ -339,9 +339,14 @@ static uint64_t next_address(const struct local_qp *lqp, const struct send_wqe *
  * Moves the bytes that follow by way of a buffer. The buffer has the alignment of the peer's memory, and contains words that
  * consist of bytes of several SGEs. Both copies therefore keep words whole.
  */
-static __attribute__((noinline)) enum onesided_result
-move_bounced(struct local_qp *lqp, struct send_wqe *wqe, uint64_t at, uint32_t *bytes,
-	     enum access_result *result, enum vendor_err *vendor_err)
+static enum onesided_result move_bounced(struct local_qp *lqp, struct send_wqe *wqe, uint64_t at,
+					 uint32_t *bytes, enum access_result *result,
+					 enum vendor_err *vendor_err)
+	__attribute__((noinline)); /* the buffer is not on the stack of other operations */
+
+static enum onesided_result move_bounced(struct local_qp *lqp, struct send_wqe *wqe, uint64_t at,
+					 uint32_t *bytes, enum access_result *result,
+					 enum vendor_err *vendor_err)
 {
 	_Alignas(8) uint8_t bounce[BOUNCE_BYTES + sizeof(uint64_t)];
 	uint32_t left = wqe->length_bytes - wqe->done_bytes;
