@@ -13,22 +13,14 @@
 #include <string.h>
 
 #include "base/user_copy.h"
-#include "base/user_fault.h"
 #include "../../words.h"
+#include "../caught.h"
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
 
 typedef bool copy_fn(void *to, const void *from, size_t bytes);
-
-/* cmocka replaces the handlers of faults, so that copies would be system calls. Those of this test have no faults. */
-static void use_instructions(void)
-{
-	(void)user_fault_examine();
-	user_fault_thread.is_caught = true;
-	user_fault_thread.accesses_left = UINT32_MAX;
-}
 
 /* Blocks of each length and alignment, which cross the end of a cache line if they are long enough. */
 #define BLOCK_MAX    34u
@@ -58,7 +50,7 @@ static void check_words(copy_fn *copy, bool is_to)
 	struct words_thread thread;
 	size_t torn = 0;
 
-	use_instructions();
+	caught_assume();
 	memset(shared, 0, sizeof(shared));
 	for (size_t i = 0; i < BLOCKS; i++) {
 		blocks[i].bytes = 2 + i / 8;
@@ -153,7 +145,7 @@ static void step_one(copy_fn *copy, size_t shift, size_t bytes)
 
 static void step_all(copy_fn *copy, bool is_to, bool is_ordered)
 {
-	use_instructions();
+	caught_assume();
 	steps = (struct steps){.is_to = is_to};
 	signal(SIGTRAP, on_step);
 	for (size_t bytes = 2; bytes <= STEP_LENGTH_MAX; bytes += bytes < 20 ? 1 : 7) {
