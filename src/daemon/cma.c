@@ -79,7 +79,6 @@ static void cma_on_timer(uv_timer_t *timer)
 
 	cma->timer_ns = TIMER_NEVER_NS;
 	cma_cms_run_timers(&cma->cms, clock_now_ns());
-	timer_expire(&cma->timers, clock_now_ns());
 	give_back_memory(cma);
 	cma_wake(cma);
 }
@@ -88,11 +87,8 @@ static void cma_on_timer(uv_timer_t *timer)
 static void set_timer(struct cma *cma)
 {
 	uint64_t next_ns = cma_cms_next_deadline(&cma->cms);
-	uint64_t other_ns = timer_next_deadline(&cma->timers);
 	uint64_t now_ns;
 
-	if (other_ns < next_ns)
-		next_ns = other_ns;
 	if (next_ns >= cma->timer_ns)
 		return;
 	now_ns = clock_now_ns();
@@ -135,8 +131,6 @@ struct cma *cma_open(uv_loop_t *loop, const struct cm_ops *const cms[])
 	id_table_init32(&cma->channels, CMA_CHANNELS_MAX);
 	if (cma_ports_open(&cma->ports))
 		goto err_ports;
-	if (cma_neigh_open(cma))
-		goto err_neigh;
 	if (cma_cms_open(&cma->cms, cma, cms))
 		goto err_cms;
 	/* Neither can fail: they only fill in the handle. */
@@ -145,8 +139,6 @@ struct cma *cma_open(uv_loop_t *loop, const struct cm_ops *const cms[])
 	return cma;
 
 err_cms:
-	cma_neigh_close(cma);
-err_neigh:
 	cma_ports_close(&cma->ports);
 err_ports:
 	free(cma);
@@ -157,7 +149,6 @@ void cma_close(struct cma *cma)
 {
 	cma_cms_close(&cma->cms);
 	close_handles(cma);
-	cma_neigh_close(cma);
 	cma_ports_close(&cma->ports);
 	id_table_fini(&cma->ids);
 	id_table_fini(&cma->channels);

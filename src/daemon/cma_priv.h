@@ -5,7 +5,6 @@
 #include <rdma/rdma_cma.h>
 
 #include "base/id_table.h"
-#include "base/hash.h"
 #include "base/list.h"
 #include "base/timer.h"
 #include "daemon/cm_ops.h"
@@ -93,11 +92,6 @@ struct cma {
 	struct cma_cms cms;
 	struct cma_ports ports;
 	struct cma_linger linger;
-	struct timer_heap timers;
-	struct {
-		struct hash by_hop;
-		struct list_head list;
-	} resolutions; /* ids in CMA_RESOLVING; see cma_neigh.c */
 	struct id_table ids;
 	struct list_head by_slot
 		[IPC_SLOTS]; /* struct cma_id, by the slot of qp_num; not all of them are connected */
@@ -295,8 +289,6 @@ void cma_unlisten(struct cma_id *id);
 int cma_resolve_addr(struct cma_id *id, const struct ipc_cm_resolve_addr *req);
 
 /* cma_neigh.c */
-int cma_neigh_open(struct cma *cma) __attribute__((warn_unused_result));
-void cma_neigh_close(struct cma *cma);
 /*
  * Resolves the next hop of id->route. Returns 0 if it is resolved or needs no resolution. Returns -EINPROGRESS if the
  * id is now in CMA_RESOLVING; ADDR_RESOLVED or ADDR_ERROR follows within timeout_ms. Otherwise returns -errno. `before`

@@ -17,6 +17,7 @@
 #include "config.h"
 #include "daemon/cma.h"
 #include "daemon/fault_user.h"
+#include "daemon/neigh_wait.h"
 #include "daemon/netdev.h"
 #include "daemon/server.h"
 #include "daemon/start.h"
@@ -178,6 +179,9 @@ static int daemon_run(struct daemon *daemon, int listen_fd, const struct options
 	error = netdev_open(&daemon->loop, on_device_change, server);
 	if (error)
 		goto err_signals;
+	error = neigh_waits_open(&daemon->loop);
+	if (error)
+		goto err_waits;
 	server->cma = cma_open(&daemon->loop, connection_managers);
 	if (!server->cma) {
 		error = -ENOMEM;
@@ -201,6 +205,8 @@ err_server:
 	cma_close(server->cma);
 	server->cma = NULL;
 err_cma:
+	neigh_waits_close();
+err_waits:
 	netdev_close();
 err_signals:
 	/* Closes the remaining handles: those of the signals and, after an error, those that were initialised before it. */

@@ -38,6 +38,7 @@ static const void *ip_of(const struct sockaddr *addr)
 	return &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr;
 }
 
+/* 0: not a link-local address. */
 static uint32_t scope_of(const struct sockaddr *addr)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)addr;
@@ -68,7 +69,7 @@ bool neigh_hop_to(const struct sockaddr *dst, const struct sockaddr *src, struct
 	if (!gid_from_sockaddr(gid, dst) || gid_is_multicast(gid) || netdev_by_gid(gid, NULL))
 		return false;
 	if (netdev_query_route(netdev_query_socket(), dst->sa_family, ip_of(dst), ip_of(src),
-			       scope_of(dst), &route))
+			       scope_of(dst) ? scope_of(dst) : scope_of(src), &route))
 		return false;
 	dev = netdev_by_id(route.ifindex);
 	if (route.is_local || (dev && dev->has_no_neighbours))
@@ -146,7 +147,7 @@ int neigh_solicit(const struct sockaddr *dst, const struct sockaddr *src)
 	set_port(&to, DISCARD_PORT);
 	set_port(&from, 0);
 	if (set_one_hop(fd, dst->sa_family) ||
-	    bind(fd, (struct sockaddr *)&from, addr_bytes(src)) ||
+	    (bind(fd, (struct sockaddr *)&from, addr_bytes(src)) && errno != EADDRNOTAVAIL) ||
 	    sendto(fd, NULL, 0, 0, (struct sockaddr *)&to, addr_bytes(dst)) < 0)
 		error = -errno;
 	close(fd);

@@ -35,7 +35,9 @@ enum neigh_state neigh_state(const struct neigh_hop *hop);
 
 /*
  * Makes the kernel resolve the next hop to dst, which needs no privilege: an empty datagram to the discard port (RFC 863)
- * with a hop limit of 1, so that no host but the next hop sees it. -errno: the kernel refuses to send there.
+ * with a hop limit of 1, so that no host but the next hop sees it. src selects the route. If the kernel has not assigned it, as a
+ * GID of the link-local prefix or before duplicate address detection has ended, another source is used. -errno: the kernel refuses to
+ * send there.
  */
 int neigh_solicit(const struct sockaddr *dst, const struct sockaddr *src)
 	__attribute__((warn_unused_result));

@@ -23,6 +23,7 @@
 #include "base/fdpass.h"
 #include "base/log.h"
 #include "daemon/cma.h"
+#include "daemon/neigh_wait.h"
 #include "daemon/netdev.h"
 #include "daemon/server.h"
 #include "daemon/session.h"
@@ -75,6 +76,7 @@ static void daemon_make(void)
 	must(listen(listen_fd, 1) == 0);
 	must(uv_loop_init(&loop) == 0);
 	must(netdev_open(&loop, on_device_change, NULL) == 0);
+	must(neigh_waits_open(&loop) == 0);
 	server.cma = cma_open(&loop, connection_managers);
 	must(server.cma);
 	must(server_start(&server, &loop, listen_fd, 0) == 0);

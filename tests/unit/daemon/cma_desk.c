@@ -13,6 +13,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "daemon/neigh_wait.h"
+
 uv_loop_t desk_loop;
 struct cma *desk_cma;
 struct desk_client root, user;
@@ -44,6 +46,7 @@ int desk_open(void **state)
 	desk_ps = RDMA_PS_TCP;
 	desk_qp_type = IBV_QPT_RC;
 	assert_int_equal(uv_loop_init(&desk_loop), 0);
+	assert_int_equal(neigh_waits_open(&desk_loop), 0);
 	desk_cma = cma_open(&desk_loop, desk_cms);
 	assert_non_null(desk_cma);
 	client_open(&root, 0);
@@ -57,6 +60,7 @@ int desk_close(void **state)
 	client_close(&root);
 	client_close(&user);
 	cma_close(desk_cma);
+	neigh_waits_close();
 	while (uv_run(&desk_loop, UV_RUN_NOWAIT))
 		;
 	assert_int_equal(uv_loop_close(&desk_loop), 0);
