@@ -14,10 +14,10 @@
  * Maximum number of messages queued for a client that does not read (stopped or hostile), in addition to those in its
  * socket. PUSH_PENDING_MAX applies to messages with descriptors: each can hold three of the daemon's descriptors, and
  * the slots of one user must not exhaust the daemon's descriptor limit. Messages without descriptors have more room:
- * for each slot, one PEER_GONE and one CONNECT_PEER_FAILED.
+ * for each slot, one PEER_GONE and one CONNECT_PEER_FAILED, and one AV_RESOLVED for each resolution that may wait.
  */
 #define PUSH_PENDING_MAX     64
-#define PUSH_PENDING_ALL_MAX (PUSH_PENDING_MAX + 2 * IPC_SLOTS)
+#define PUSH_PENDING_ALL_MAX (PUSH_PENDING_MAX + 2 * IPC_SLOTS + IPC_AV_WAITS_MAX)
 
 /*
  * The daemon's end of the socket through which an engine receives pushed messages. Messages are sent in order. If the

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/av.h"
 #include "daemon/cma.h"
 #include "daemon/control.h"
 #include "daemon/fault_device.h"
@@ -167,6 +168,11 @@ static int handle_fault_disconnect(struct session *session, struct request *requ
 	return cma_fault_disconnect(session->server->cma, session->cred.uid, qpn);
 }
 
+static int handle_av_resolve(struct session *session, struct request *request)
+{
+	return av_resolve(session, MSG(ipc_av_resolve), REPLY(ipc_av_resolve_reply));
+}
+
 /* The requests that this file handles; cma_request() handles those of the communication manager. */
 static request_handler *const handlers[IPC_TYPE_COUNT] = {
 	[IPC_SEGMENT] = handle_segment,
@@ -185,6 +191,7 @@ static request_handler *const handlers[IPC_TYPE_COUNT] = {
 	[IPC_TRACE_NEXT] = handle_trace_next,
 	[IPC_FAULT_SET] = handle_fault_set,
 	[IPC_FAULT_DISCONNECT] = handle_fault_disconnect,
+	[IPC_AV_RESOLVE] = handle_av_resolve,
 };
 
 request_handler *request_handler_of(uint32_t type)

@@ -221,6 +221,7 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 	server->next_pair_id = 1;
 	list_init(&server->sessions);
 	list_init(&server->xrc_domains);
+	list_init(&server->av_waits);
 	probes_init(&server->probes);
 	failures_init(&server->failures);
 	if (getrandom(&server->daemon_id, sizeof(server->daemon_id), 0) !=

@@ -59,6 +59,8 @@ struct server {
 	uint64_t next_pair_id;
 	struct list_head sessions;
 	uint32_t session_count;
+	struct list_head av_waits; /* of all sessions (av.c) */
+	uint32_t av_wait_count;
 	struct list_head xrc_domains; /* domains that any session has open (xrcds.c) */
 	struct slots slots;
 	struct roce_port port;

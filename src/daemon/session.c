@@ -11,6 +11,7 @@
 
 #include "base/fdpass.h"
 #include "base/log.h"
+#include "daemon/av.h"
 #include "daemon/cma.h"
 #include "daemon/control.h"
 #include "daemon/descriptors.h"
@@ -393,6 +394,7 @@ int session_open(struct server *server, int fd)
 	session->pidfd = -1;
 	session->cred.uid = uid;
 	list_init(&session->xrcds);
+	av_session_init(session);
 	peers_session_init(session);
 	error = client_check(session);
 	if (error)
@@ -446,6 +448,7 @@ void session_end(struct session *session)
 	session->cm = NULL;
 	control_report_drop(session);
 	xrcds_leave(session);
+	av_leave(session);
 	probes_leave(session);
 	peers_leave(session);
 	if (session->slot) {

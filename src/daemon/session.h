@@ -53,6 +53,8 @@ struct session {
 	struct control_report *report; /* CONTROL: the report that the client is reading, or NULL */
 	struct list_head xrcds;	       /* VERBS: the XRC domains that it has open (xrcds.c) */
 	unsigned int xrcd_count;
+	struct list_head av_waits; /* VERBS: address vectors that the kernel resolves (av.c) */
+	uint32_t av_wait_count;
 	struct session_probes probes;
 };
 

@@ -148,6 +148,9 @@ static const struct ipc_type_info types[] = {
 				  REQUEST(ipc_fault_disconnect, ipc_reply, VERBS),
 				  .may_be_unanswered = true,
 				  .zero = {ZERO(ipc_fault_disconnect, reserved)}},
+	[IPC_AV_RESOLVE] = {.name = "av_resolve",
+			    REQUEST(ipc_av_resolve, ipc_av_resolve_reply, VERBS)},
+	[IPC_AV_RESOLVED] = {.name = "av_resolved", .push_bytes = sizeof(struct ipc_av_resolved)},
 	[IPC_FAILURE_GET] = {.name = "failure_get",
 			     REQUEST(ipc_failure_get, ipc_failure_get_reply, CONTROL)},
 };

@@ -24,7 +24,7 @@
  * the client reports this to the user (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u
-#define IPC_VERSION	 21
+#define IPC_VERSION	 22
 #define IPC_MSG_MAX	 16384
 #define IPC_FDS_MAX	 4
 #define IPC_NAME	 "usrdmad" /* abstract AF_UNIX name: one daemon per network namespace */
@@ -98,6 +98,8 @@ enum ipc_type {
 	/* verbs, cm */
 	IPC_FAILURE,
 	IPC_FAULT_DISCONNECT, /* verbs */
+	IPC_AV_RESOLVE,	      /* verbs */
+	IPC_AV_RESOLVED,      /* pushed to an engine */
 	IPC_TYPE_COUNT
 };
 
@@ -396,6 +398,41 @@ struct ipc_fault_disconnect {
 	struct ipc_hdr hdr;
 	uint32_t qpn;
 	uint32_t reserved;
+};
+
+/*
+ * AV_RESOLVE (verbs): whether packets can be sent from sgid, a GID of the interface ifindex, to dgid. Status 0 with IPC_AV_IS_LOCAL: a
+ * device of this host has dgid. 0 without a flag: the kernel has a route and the link-layer address of the next hop. 0 with
+ * IPC_AV_WAITS: the kernel resolves the next hop, and AV_RESOLVED follows. -ENETUNREACH and other errors of the kernel: no route.
+ * -EADDRNOTAVAIL: no device has sgid. -EINVAL: no SEGMENT yet. -EDQUOT: the client waits for IPC_AV_WAITS_MAX results, or its uid for
+ * its share of those of the daemon.
+ */
+#define IPC_AV_WAITS_MAX 256
+
+enum ipc_av_flags {
+	IPC_AV_IS_LOCAL = 1 << 0,
+	IPC_AV_WAITS = 1 << 1,
+};
+
+struct ipc_av_resolve {
+	struct ipc_hdr hdr;
+	uint32_t serial; /* chosen by the client, for AV_RESOLVED */
+	uint32_t ifindex;
+	uint8_t sgid[16];
+	uint8_t dgid[16];
+};
+
+struct ipc_av_resolve_reply {
+	struct ipc_hdr hdr;
+	uint32_t flags; /* enum ipc_av_flags */
+	uint32_t reserved;
+};
+
+/* AV_RESOLVED (push): the result of an AV_RESOLVE: 0, -EHOSTUNREACH or -ETIMEDOUT. */
+struct ipc_av_resolved {
+	struct ipc_hdr hdr;
+	uint32_t serial;
+	int32_t error;
 };
 
 #define IPC_ROLE_BIT(role) (1u << (role))
