@@ -4310,13 +4310,18 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
  * Errors: EINVAL: invalid transition, CUR_STATE differs from the state, or a value is out of range
  * (port, GID index, P_Key index, path MTU above that of the port, and others), or the source and the
  * destination GID have different families; EOPNOTSUPP: no transport reaches the address, ALT_PATH,
- * or in SQD another path (AV) or MAX_DEST_RD_ATOMIC than the present one; ENOMEM: no memory; EIO:
- * the daemon has ended, or the process whose QP ibv_open_qp() joined has ended; ETIMEDOUT: that
- * process does not reply; EBUSY: to RESET or ERR: the peer, a process of this host, has not
- * finished an RDMA operation on the QP after 10 s.
- * Threads: any. INIT to RTR may wait for the daemon, which locates the peer. RESET and ERR wait for
- * one-sided operations of the peer that are in progress. After the call returned 0, no peer reads
- * or writes memory through the QP.
+ * or in SQD another path (AV) or MAX_DEST_RD_ATOMIC than the present one; with AV, in INIT and SQD:
+ * ENETUNREACH: the kernel has no route to the address from the source GID; EHOSTUNREACH: its route
+ * is of the type unreachable, or the next hop did not reply to ARP or neighbour discovery;
+ * ETIMEDOUT: no reply of the next hop within a second, or the process whose QP ibv_open_qp() joined
+ * does not reply; EAGAIN: the daemon resolves as many addresses for this process or user as it
+ * permits; ENOMEM: no memory; EIO: the daemon has ended, or the process whose QP ibv_open_qp()
+ * joined has ended; EBUSY: to RESET or ERR: the peer, a process of this host, has not finished an
+ * RDMA operation on the QP after 10 s.
+ * Threads: any. INIT to RTR may wait for the daemon, which locates the peer. With AV the call waits
+ * up to a second for the kernel if it has no neighbour entry of the next hop; calls of other threads
+ * do not wait. RESET and ERR wait for one-sided operations of the peer that are in progress. After
+ * the call returned 0, no peer reads or writes memory through the QP.
  * State: RESET empties both queues and removes the completions of the QP from its CQs. ERR
  * completes all queued WRs with IBV_WC_WR_FLUSH_ERR. A QP can also enter ERR because of an error;
  * ibv_query_qp() then reports the state, but ibv_qp.state does not.
@@ -4948,9 +4953,16 @@ static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_ta
  * Returns the AH, or NULL with errno.
  * Errors: EINVAL: is_global is 0, no such port, sgid_index is out of range or of an empty entry, sl
  * is out of range, or one address is IPv4 and the other IPv6; EOPNOTSUPP: no transport reaches the
- * address; ENOMEM: no memory; EIO: the daemon has ended.
- * Threads: any. May wait for the daemon, which knows the addresses of this host, but not for a
- * peer.
+ * address; ENETUNREACH: the kernel has no route to it from the source GID; EHOSTUNREACH: its route
+ * is of the type unreachable, or the next hop did not reply to ARP or neighbour discovery;
+ * ETIMEDOUT: no reply of the next hop within a second; EAGAIN: the daemon resolves as many addresses
+ * for this process or user as it permits; ENOMEM: no memory; EIO: the daemon has ended.
+ * Threads: any. May wait for the daemon, which knows the addresses of this host. Waits up to a
+ * second for the kernel if it has no neighbour entry of the next hop; calls of other threads do not
+ * wait.
+ * Notes: as on Linux, an address of this host, a multicast group, and a link-local address with a
+ * source GID of type RoCE v1 need no neighbour. A handle remains valid if the route or the neighbour
+ * changes later; datagrams are then lost.
  * Since IBVERBS_1.1. Source: ibv_create_ah(3), IBA 1.x §11.2.2. See also: ibv_create_ah_from_wc(),
  * ibv_init_ah_from_wc(), ibv_destroy_ah(), ibv_post_send().
  */
@@ -4980,7 +4992,7 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
  * *wc*, *grh*, *port_num*: as in ibv_init_ah_from_wc().
  * Returns the AH, or NULL with errno.
  * Errors: as ibv_init_ah_from_wc() and ibv_create_ah().
- * Threads: any. May wait for the daemon after a change.
+ * Threads: any. May wait as ibv_create_ah().
  * Since IBVERBS_1.1. Source: ibv_create_ah_from_wc(3). See also: ibv_create_ah().
  */
 struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,

@@ -120,10 +120,12 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 		ret = ah_attr_check(pd->context->device, attr, &local, &refusal);
 	if (ret)
 		goto err_attr;
+	ret = transports_open_path(engine, pd->context->device, attr, &local, 0);
+	if (ret)
+		goto err_path;
 	ah = ah_new(pd, attr, &local);
 	if (!ah)
 		return NULL;
-	transports_connect_peer(engine, &ah->attr.grh.dgid, 0);
 	engine_lock(engine);
 	ret = ah_add(ah);
 	engine_unlock(engine);
@@ -133,6 +135,11 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 err_attr:
 	call_failed_because(pd->context, "ibv_create_ah", ret, refusal.reason, refusal.numbers[0],
 			    refusal.numbers[1]);
+	errno = -ret;
+	return NULL;
+
+err_path:
+	call_failed_unreachable(pd->context, "ibv_create_ah", ret, &local, &attr->grh.dgid);
 	errno = -ret;
 	return NULL;
 }
@@ -206,10 +213,7 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 		       ibv_create_ah(pd, &attr);
 }
 
-/*
- * The kernel's IP stack builds the frames and resolves the neighbour. Callers do not need the MAC address, and it could
- * not be determined without a request to the network.
- */
+/* The kernel's IP stack builds the frames, so callers do not need the MAC address. */
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {

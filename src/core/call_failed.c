@@ -26,32 +26,41 @@ static bool is_due(struct failure_reports *reports, const char *call, int ret)
 	return true;
 }
 
-static void report_call(const struct context *context, const char *call, int ret,
-			enum ipc_failure_reason reason, const uint64_t numbers[2])
+/* `failure` has the reason; the other fields are filled in. */
+static void call_failed_report(const struct context *context, const char *call, int ret,
+			       struct ipc_failure *failure)
 {
-	struct ipc_failure failure = {.numbers = {numbers[0], numbers[1]}, .reason = reason};
+	int saved_errno = errno;
 	struct engine *engine;
 
-	engine = failure_begin_context(context, IPC_FAILURE_CALL, &failure);
-	if (!engine || !is_due(&engine->failures, call, ret))
-		return;
-	/* Applications ask in this way whether an operation is supported. */
-	if (ret == -EOPNOTSUPP)
-		failure.flags |= IPC_FAILURE_NOTE;
-	failure_call(engine, &failure, call, ret);
+	trace_call_failed(call, -ret, 0);
+	engine_lock(context->engine);
+	engine = failure_begin_context(context, IPC_FAILURE_CALL, failure);
+	if (engine && is_due(&engine->failures, call, ret)) {
+		/* Applications ask in this way whether an operation is supported. */
+		if (ret == -EOPNOTSUPP)
+			failure->flags |= IPC_FAILURE_NOTE;
+		failure_call(engine, failure, call, ret);
+	}
+	engine_unlock(context->engine);
+	errno = saved_errno;
 }
 
 void call_failed_because(const struct context *context, const char *call, int ret,
 			 enum ipc_failure_reason reason, uint64_t first, uint64_t second)
 {
-	const uint64_t numbers[2] = {first, second};
-	int saved_errno = errno;
+	struct ipc_failure failure = {.numbers = {first, second}, .reason = reason};
 
-	trace_call_failed(call, -ret, 0);
-	engine_lock(context->engine);
-	report_call(context, call, ret, reason, numbers);
-	engine_unlock(context->engine);
-	errno = saved_errno;
+	call_failed_report(context, call, ret, &failure);
+}
+
+void call_failed_unreachable(const struct context *context, const char *call, int ret,
+			     const struct ipc_gid *source, const union ibv_gid *dgid)
+{
+	struct ipc_failure failure = {.kind = 0};
+
+	failure_unreachable(&failure, source, dgid);
+	call_failed_report(context, call, ret, &failure);
 }
 
 void call_failed(const struct context *context, const char *call, int ret)

@@ -22,6 +22,10 @@ PROBE_COLD void call_failed_because(const struct context *context, const char *c
 				    enum ipc_failure_reason reason, uint64_t first,
 				    uint64_t second);
 
+/* The same because of failure_unreachable(). */
+PROBE_COLD void call_failed_unreachable(const struct context *context, const char *call, int ret,
+					const struct ipc_gid *source, const union ibv_gid *dgid);
+
 /* EBUSY: this number of objects uses the object. Sets errno to EBUSY and returns it. */
 PROBE_COLD int call_failed_busy(const struct context *context, const char *call, uint64_t users);
 

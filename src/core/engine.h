@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/list.h"
 #include "base/timer.h"
+#include "core/av_call.h"
 #include "core/channel.h"
 #include "core/datagram.h"
 #include "core/direct_wake.h"
@@ -107,6 +108,7 @@ struct engine {
 	struct timer xrc_closing_timer; /* next attempt to send the close to the daemon */
 	struct xrc_forward xrc_forward;
 	struct xrc_remote xrc_remote; /* XRC target QPs that are open in several processes */
+	struct av_calls av_calls;     /* addresses that the daemon resolves */
 	struct id_table pds;	      /* id -> struct pd_body; 32-bit handles */
 	struct id_table dms;	      /* handle -> struct dm_body; 32-bit handles */
 	struct qp_table qps;
@@ -220,6 +222,7 @@ static inline void engine_init_lists(struct engine *engine)
 	engine->standby.epoll_fd = -1;
 	list_init(&engine->signals);
 	list_init(&engine->discards);
+	av_calls_init(&engine->av_calls);
 	direct_wake_init(engine);
 }
 

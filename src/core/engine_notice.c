@@ -44,6 +44,7 @@ static void engine_die(struct engine *engine)
 	list_for_each_entry(context, &engine->contexts, node)
 		async_device_fatal(context);
 	xrc_remote_end(&engine->xrc_remote);
+	av_calls_end(engine);
 }
 
 static void take_device_notice(struct engine *engine, const struct ipc_hdr *notice, const int *fds,
@@ -80,6 +81,8 @@ int engine_notices_open(struct engine *engine)
 	memset(engine->notice_handlers, 0, sizeof(engine->notice_handlers));
 	engine->dropped_notices = &engine->dropped_notices_unshown;
 	ret = engine_on_notice(engine, IPC_DEVICE_NOTICE, take_device_notice, NULL);
+	if (!ret)
+		ret = av_calls_open(engine);
 	return ret ? ret : engine_on_notice(engine, IPC_PROBES, take_probes, "tracing");
 }
 

@@ -70,10 +70,10 @@ PROBE_COLD void failure_flushed(struct qp *qp, uint32_t sends, uint32_t receives
 
 /*
  * ibv_modify_qp(), ibv_post_send(), ibv_post_recv() and others failed with -errno: finds out the reason (failure_call.c). The last two
- * take engine.lock.
+ * take engine.lock. unreachable: the source GID if the address vector could not be resolved from it; otherwise NULL.
  */
 PROBE_COLD void failure_modify(const struct qp *qp, const struct ibv_qp_attr *attr, int mask,
-			       int error);
+			       int error, const struct ipc_gid *unreachable);
 PROBE_COLD void failure_post_send(struct qp *qp, const struct ibv_send_wr *wr, int error);
 /* ibv_wr_complete(): the first WR of the batch that was invalid. */
 PROBE_COLD void failure_wr_complete(struct qp *qp, uint64_t wr_id, enum ibv_wr_opcode opcode,
@@ -83,6 +83,10 @@ PROBE_COLD void failure_reg_mr(const struct context *context, uint64_t addr, uin
 			       unsigned int access, int error);
 PROBE_COLD void failure_create_qp(const struct context *context,
 				  const struct ibv_qp_init_attr_ex *attr, int error);
+
+/* The reason of a failed call: no route from the source to the destination, or no reply of the next hop. */
+PROBE_COLD void failure_unreachable(struct ipc_failure *failure, const struct ipc_gid *source,
+				    const union ibv_gid *dgid);
 
 /* For the above. failure_begin(): fills in what is known of the QP; NULL: this process cannot report. */
 struct engine *failure_begin(const struct qp *qp, enum ipc_failure_kind kind,

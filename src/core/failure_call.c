@@ -98,15 +98,26 @@ static bool explain_retries(struct ipc_failure *failure, const struct profile *p
 			profile_limit(profile, PROFILE_MAX_QP_RD_ATOM, MAX_RD_ATOMIC));
 }
 
-void failure_modify(const struct qp *qp, const struct ibv_qp_attr *attr, int mask, int error)
+void failure_unreachable(struct ipc_failure *failure, const struct ipc_gid *source,
+			 const union ibv_gid *dgid)
+{
+	failure->reason = IPC_REASON_UNREACHABLE;
+	memcpy(failure->local_ip, source->raw, sizeof(failure->local_ip));
+	memcpy(failure->remote_ip, dgid->raw, sizeof(failure->remote_ip));
+}
+
+void failure_modify(const struct qp *qp, const struct ibv_qp_attr *attr, int mask, int error,
+		    const struct ipc_gid *unreachable)
 {
 	struct ipc_failure failure;
 	struct engine *engine = failure_begin(qp, IPC_FAILURE_CALL, &failure);
 
 	if (!engine)
 		return;
-	if (!explain_transition(&failure, qp, attr, mask) &&
-	    !explain_path(&failure, qp, attr, mask))
+	if (unreachable)
+		failure_unreachable(&failure, unreachable, &attr->ah_attr.grh.dgid);
+	else if (!explain_transition(&failure, qp, attr, mask) &&
+		 !explain_path(&failure, qp, attr, mask))
 		(void)explain_retries(&failure, qp->context->device->profile, attr, mask);
 	if (mask & IBV_QP_DEST_QPN)
 		failure.peer_qpn = attr->dest_qp_num;

@@ -280,21 +280,39 @@ static uint32_t peer_to_request(const struct qp *qp, const struct ibv_qp_attr *a
 	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC ? attr->dest_qp_num : 0;
 }
 
+/*
+ * Resolves the address vector. 0 or -errno; then *source is its source GID. The checks of the transition follow, as in Linux; they also
+ * refuse an invalid address vector, which is not resolved.
+ */
+static int qp_modify_open_path(const struct qp *qp, const struct ibv_qp_attr *attr, int mask,
+			       struct ipc_gid *source)
+{
+	struct device *device = qp->context->device;
+	struct ah_refusal refusal;
+
+	if (!(mask & IBV_QP_AV) || ah_attr_check(device, &attr->ah_attr, source, &refusal))
+		return 0;
+	return transports_open_path(qp->context->engine, device, &attr->ah_attr, source,
+				    peer_to_request(qp, attr, mask));
+}
+
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	struct qp *qp = qp_of_handle(to_qp(ibqp));
 	struct engine *engine = qp->context->engine;
+	struct ipc_gid source;
+	bool is_unreachable;
 	int ret;
 
 	if (fault_call_fails(__func__))
 		return errno;
 	if (attr_mask & (IBV_QP_AV | IBV_QP_PATH_MTU))
 		device_refresh(engine, qp->context->device);
-	if ((attr_mask & IBV_QP_AV) && attr->ah_attr.is_global)
-		transports_connect_peer(engine, &attr->ah_attr.grh.dgid,
-					peer_to_request(qp, attr, attr_mask));
+	ret = qp_modify_open_path(qp, attr, attr_mask, &source);
+	is_unreachable = ret != 0;
 	engine_lock(engine);
-	ret = engine_usable(engine);
+	if (!ret)
+		ret = engine_usable(engine);
 	if (!ret)
 		ret = -fault_qp_modify(qp);
 	if (!ret && (attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR)
@@ -303,7 +321,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 		ret = qp->remote ? xrc_remote_modify(qp, attr, attr_mask) :
 				   qp_modify(qp, attr, mask_of_half(qp->type, attr_mask));
 	if (ret)
-		failure_modify(qp, attr, mask_of_half(qp->type, attr_mask), ret);
+		failure_modify(qp, attr, mask_of_half(qp->type, attr_mask), ret,
+			       is_unreachable ? &source : NULL);
 	if (!ret && (attr_mask & IBV_QP_STATE))
 		ibqp->state = qp->remote ? attr->qp_state : qp->state;
 	engine_unlock(engine);

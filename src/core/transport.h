@@ -10,6 +10,7 @@
 
 struct datagram_tx;
 struct ipc_failure;
+struct ipc_gid;
 
 /*
  * The operations of a transport. Unless its comment states otherwise, a member is called with engine.lock held, does not block,
@@ -17,6 +18,11 @@ struct ipc_failure;
  */
 struct transport {
 	const char *name;
+	/*
+	 * Packets to other hosts take the routes of the host's IP stack: before bind() and ah_open() the daemon has found the route
+	 * and the link-layer address of the next hop.
+	 */
+	bool is_routed;
 	/*
 	 * Called once, when the first object is created. Exactly one transport has a segment (ipc/segment.h); it is opened
 	 * first. It sets *segment_fd, the memfd that peers may map, and engine.counters. 0 or -errno.
@@ -137,11 +143,14 @@ bool transport_is_chosen(const struct engine *engine, const struct transport *tr
 void transport_explain(const struct engine *engine);
 
 /*
- * To be called before bind() or ah_open(): finds out from the daemon whether the GID belongs to this host, and if so
- * requests a connection to the owner of the QPN (0: none). Called without engine.lock, so that a daemon that does not
- * reply delays only the caller.
+ * To be called before bind() or ah_open() with an address vector that ah_attr_check() has accepted, and its source GID: finds out from
+ * the daemon whether the destination belongs to this host. If so, requests a connection to the owner of the QPN (0: none). Otherwise
+ * resolves the destination if a transport is routed; a multicast group needs no resolution. 0, or -errno of av_call_resolve(). Called
+ * without locks, so that a daemon or a kernel that does not reply delays only the caller.
  */
-void transports_connect_peer(struct engine *engine, const union ibv_gid *gid, uint32_t qpn);
+int transports_open_path(struct engine *engine, struct device *device,
+			 const struct ibv_ah_attr *attr, const struct ipc_gid *source, uint32_t qpn)
+	__attribute__((warn_unused_result));
 
 /*
  * Registers the handlers of the notices with which the daemon delegates a receive socket (IPC_DELEGATE) or a forwarding ring

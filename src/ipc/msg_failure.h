@@ -116,6 +116,8 @@ enum ipc_failure_reason {
 	IPC_REASON_CQ_SMALL, /* completions, entries, WRs of the queues that use it, number of QPs */
 	IPC_REASON_PATH_MTU,	  /* bytes, those of the peer */
 	IPC_REASON_UNACKED_ASYNC, /* events */
+	/* IPC_FAILURE_CALL of libibverbs: no route, or no reply of the next hop; local_ip and remote_ip are the GIDs */
+	IPC_REASON_UNREACHABLE,
 	IPC_REASON_COUNT
 };
 

@@ -535,6 +535,7 @@ static bool roce_sleep(struct engine *engine, bool want_doorbell)
 
 const struct transport roce_transport = {
 	.name = "roce",
+	.is_routed = true,
 	.open = roce_open,
 	.close = roce_close,
 	.disown = roce_disown,

@@ -60,6 +60,8 @@ static void skip_rtr(struct side *side, const struct hello *peer);
 static void forget_attribute(struct side *side, const struct hello *peer);
 static void mix_families(struct side *side, const struct hello *peer);
 static void mix_families_of_datagrams(struct side *side, const struct hello *peer);
+static void take_no_route(struct side *side, const struct hello *peer);
+static void take_no_route_of_datagrams(struct side *side, const struct hello *peer);
 static void exceed_timeout(struct side *side, const struct hello *peer);
 static void register_invalid(struct side *side, const struct hello *peer);
 static void fill_queue(struct side *side, const struct hello *peer);
@@ -70,6 +72,8 @@ static const struct mistake mistakes[] = {
 	{.name = "forget_attribute", .call = forget_attribute},
 	{.name = "mix_families", .call = mix_families},
 	{.name = "mix_families_of_datagrams", .call = mix_families_of_datagrams},
+	{.name = "take_no_route", .call = take_no_route},
+	{.name = "take_no_route_of_datagrams", .call = take_no_route_of_datagrams},
 	{.name = "exceed_timeout", .call = exceed_timeout},
 	{.name = "register_invalid", .call = register_invalid},
 	{.name = "fill_queue", .call = fill_queue},
@@ -348,6 +352,25 @@ static void mix_families_of_datagrams(struct side *side, const struct hello *pee
 
 	if (ibv_create_ah(side->pd, &attr))
 		fail("ibv_create_ah");
+}
+
+/* 192.0.2.1, to which no route leads from 127.0.0.1 (RFC 5737). */
+static const union ibv_gid far_gid = {.raw = {[10] = 0xff, 0xff, 192, 0, 2, 1}};
+
+static void take_no_route(struct side *side, const struct hello *peer)
+{
+	struct hello far = *peer;
+
+	far.gid = far_gid;
+	to_rtr(side, &far, RTR_MASK, 1);
+}
+
+static void take_no_route_of_datagrams(struct side *side, const struct hello *peer)
+{
+	struct hello far = *peer;
+
+	far.gid = far_gid;
+	mix_families_of_datagrams(side, &far);
 }
 
 static void skip_rtr(struct side *side, const struct hello *peer)

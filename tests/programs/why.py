@@ -43,6 +43,10 @@ MISTAKES = {
     "mix_families_of_datagrams": (r"ibv_create_ah\(\) .* EINVAL: the source GID of sgid_index 1 is IPv4, the "
                                   "destination GID is IPv6", []),
     "mix_families": ("the source GID of sgid_index 1 is IPv4, the destination GID is IPv6", []),
+    "take_no_route": (r"ibv_modify_qp\(\) for QP 0x\w+ failed with ENETUNREACH: this host has no route from 127\.0\.0\.1 to "
+                      r"192\.0\.2\.1$", ["ip route get"]),
+    "take_no_route_of_datagrams": (r"ibv_create_ah\(\) failed with ENETUNREACH: this host has no route from 127\.0\.0\.1 "
+                                   r"to 192\.0\.2\.1$", []),
     "exceed_timeout": ("the transition to RTR does not permit IBV_QP_TIMEOUT", []),
     "register_invalid": (r"ibv_reg_mr\(\) failed with EINVAL: .* need IBV_ACCESS_LOCAL_WRITE, and the flags are "
                          "IBV_ACCESS_REMOTE_WRITE", []),
@@ -54,7 +58,7 @@ MISTAKES = {
     "window_bound_again": ("the memory window is not bound with this rkey; it was invalidated or bound again$", []),
     "cq_overrun": ("its completion queue of 2 entries was full", ["IBV_EVENT_QP_FATAL", "IBV_EVENT_CQ_ERR"]),
 }
-NOT_OF_A_QP = ("register_invalid", "mix_families_of_datagrams")
+NOT_OF_A_QP = ("register_invalid", "mix_families_of_datagrams", "take_no_route_of_datagrams")
 
 # Case of misuse.c: the first cause.
 WAITING_MISUSES = {

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sentences of usrdma why about failed calls of libibverbs. */
+#include <arpa/inet.h>
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "why.h"
+#include "wire/gid.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -122,6 +125,37 @@ static const char *limited_name(uint32_t reason)
 	}
 }
 
+static void call_write_gid(FILE *out, const uint8_t gid[GID_BYTES])
+{
+	bool is_ipv4 = gid_is_ipv4(gid);
+	char text[INET6_ADDRSTRLEN];
+
+	if (inet_ntop(is_ipv4 ? AF_INET : AF_INET6, gid + (is_ipv4 ? 12 : 0), text, sizeof(text)))
+		fputs(text, out);
+}
+
+static void write_unreachable(FILE *out, const struct ipc_failure *failure)
+{
+	switch (failure->error) {
+	case ENETUNREACH:
+		fputs("this host has no route from ", out);
+		break;
+	case EAGAIN:
+		fputs("the daemon resolves as many addresses for this user as it permits, not the one from ",
+		      out);
+		break;
+	case ETIMEDOUT:
+		fputs("no reply to ARP or neighbour discovery of the next hop from ", out);
+		break;
+	default:
+		fprintf(out, "%s: from ", strerror(failure->error));
+		break;
+	}
+	call_write_gid(out, failure->local_ip);
+	fputs(" to ", out);
+	call_write_gid(out, failure->remote_ip);
+}
+
 static void write_modify_reason(FILE *out, const struct ipc_failure *failure)
 {
 	const uint64_t *numbers = failure->numbers;
@@ -153,6 +187,9 @@ static void write_modify_reason(FILE *out, const struct ipc_failure *failure)
 		fprintf(out,
 			"the source GID of sgid_index %" PRIu64 " is %s, the destination GID is %s",
 			numbers[1], numbers[0] ? "IPv4" : "IPv6", numbers[0] ? "IPv6" : "IPv4");
+		break;
+	case IPC_REASON_UNREACHABLE:
+		write_unreachable(out, failure);
 		break;
 	default:
 		fputs(strerror(failure->error), out);
@@ -243,6 +280,8 @@ const char *why_verbs_call_advice(const struct ipc_failure *failure)
 	case IPC_REASON_GID_FAMILY:
 	case IPC_REASON_SGID_INDEX:
 		return "choose a GID of the destination's family: usrdma status lists the GIDs with their index";
+	case IPC_REASON_UNREACHABLE:
+		return "check the destination GID and sgid_index, ip route get DESTINATION from SOURCE, and ip neigh";
 	case IPC_REASON_NO_GRH:
 		return "set ah_attr.is_global, and grh.dgid and grh.sgid_index";
 	case IPC_REASON_POST_STATE:

@@ -74,6 +74,9 @@ void fake_open(struct fake *fake);
 /* Asserts that no object of the context is left. */
 void fake_close(struct fake *fake);
 
+/* Whether the transport needs resolved addresses (transport.is_routed); false at the start of the program. */
+void fake_route(bool is_routed);
+
 /* A QP with 16 WRs and 4 SGEs each way, in RESET. */
 struct ibv_qp *fake_qp(struct fake *fake, enum ibv_qp_type type, struct ibv_srq *srq);
 

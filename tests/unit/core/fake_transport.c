@@ -159,7 +159,7 @@ static unsigned int run(struct engine *engine)
 static const struct transport first_transport = {
 	.name = "first", .bind = first_bind, .kick = kick, .run = run};
 
-static const struct transport fake_transport = {
+static struct transport fake_transport = {
 	.name = "fake",
 	.bind = fake_bind,
 	.ready = ready,
@@ -181,6 +181,11 @@ static const struct transport fake_transport = {
 };
 
 const struct transport *const transports[] = {&first_transport, &fake_transport, NULL};
+
+void fake_route(bool is_routed)
+{
+	fake_transport.is_routed = is_routed;
+}
 
 int transports_register_notices(struct engine *engine)
 {
