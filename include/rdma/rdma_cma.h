@@ -1115,8 +1115,7 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id);
  * Errors: EINVAL: the id has no request, *conn_param* is NULL and the id has no QP,
  * responder_resources or initiator_depth exceed the limits of the device (RDMA_PS_TCP), or the
  * private data is too long; EPERM: qp_num is not a QP of this user; as ibv_modify_qp().
- * Threads: any. On an asynchronous id the call waits only for the neighbour entry of the peer's next
- * hop, as ibv_modify_qp().
+ * Threads: any. Does not block on an asynchronous id.
  * State: the QP of the id is in RTS before the REP is sent; its RNR NAK timer and ACK timeout are
  * as with rdma_connect(). If an argument is refused with EINVAL, the QP is unchanged, and the
  * request may still be accepted or rejected. If the QP cannot be moved, or the peer gave up before

@@ -8,9 +8,11 @@ struct epoll_event;
 struct ibv_comp_channel;
 struct ibv_context;
 struct ibv_device;
+struct ibv_qp;
+struct ibv_qp_attr;
 
 /*
- * What libibverbs does for librdmacm only (core/serve_call.c, core/device.c); no interface for applications. A thread that waits for
+ * What libibverbs does for librdmacm only (core/serve_call.c, core/device.c, core/qp_modify.c); no interface for applications. A thread that waits for
  * rsockets runs the transports itself, as a thread in ibv_get_cq_event() does (docs/adr/0045).
  */
 
@@ -45,6 +47,12 @@ int usrdma_serve_wait(struct usrdma_serve *serve, struct epoll_event *events, in
  */
 void usrdma_wait_begins(struct ibv_context *context);
 void usrdma_wait_ends(struct ibv_context *context);
+
+/*
+ * As ibv_modify_qp(), but for a peer from which a CM message was received: the link-layer address of its next hop is not resolved, so
+ * that the call does not wait for the kernel.
+ */
+int usrdma_modify_qp(struct ibv_qp *qp, const struct ibv_qp_attr *attr, int attr_mask);
 
 /* A number for the device, unique in its network namespace as long as the interface exists: the interface's index, or another one. */
 uint32_t usrdma_device_id(struct ibv_device *device);

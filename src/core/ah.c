@@ -120,7 +120,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 		ret = ah_attr_check(pd->context->device, attr, &local, &refusal);
 	if (ret)
 		goto err_attr;
-	ret = transports_open_path(engine, pd->context->device, attr, &local, 0);
+	ret = transports_open_path(engine, pd->context->device, attr, &local, 0, false);
 	if (ret)
 		goto err_path;
 	ah = ah_new(pd, attr, &local);

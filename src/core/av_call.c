@@ -119,9 +119,13 @@ static int av_call_result(int ret)
 }
 
 int av_call_resolve(struct engine *engine, const struct ipc_gid *source, const union ibv_gid *dgid,
-		    bool *is_local)
+		    bool route_only, bool *is_local)
 {
-	struct ipc_av_resolve req = {.hdr.type = IPC_AV_RESOLVE, .ifindex = source->ifindex};
+	struct ipc_av_resolve req = {
+		.hdr.type = IPC_AV_RESOLVE,
+		.ifindex = source->ifindex,
+		.flags = route_only ? IPC_AV_ROUTE_ONLY : 0,
+	};
 	struct ipc_av_resolve_reply reply;
 	struct av_call call = {.is_done = false};
 	int ret;

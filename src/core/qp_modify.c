@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/librdmacm_calls.h"
 #include "base/trace_points.h"
 #include "base/util.h"
 #include "core/ah.h"
@@ -285,7 +286,7 @@ static uint32_t peer_to_request(const struct qp *qp, const struct ibv_qp_attr *a
  * refuse an invalid address vector, which is not resolved.
  */
 static int qp_modify_open_path(const struct qp *qp, const struct ibv_qp_attr *attr, int mask,
-			       struct ipc_gid *source)
+			       bool route_only, struct ipc_gid *source)
 {
 	struct device *device = qp->context->device;
 	struct ah_refusal refusal;
@@ -293,10 +294,11 @@ static int qp_modify_open_path(const struct qp *qp, const struct ibv_qp_attr *at
 	if (!(mask & IBV_QP_AV) || ah_attr_check(device, &attr->ah_attr, source, &refusal))
 		return 0;
 	return transports_open_path(qp->context->engine, device, &attr->ah_attr, source,
-				    peer_to_request(qp, attr, mask));
+				    peer_to_request(qp, attr, mask), route_only);
 }
 
-int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
+static int qp_modify_public(struct ibv_qp *ibqp, const struct ibv_qp_attr *attr, int attr_mask,
+			    bool route_only)
 {
 	struct qp *qp = qp_of_handle(to_qp(ibqp));
 	struct engine *engine = qp->context->engine;
@@ -304,11 +306,11 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	bool is_unreachable;
 	int ret;
 
-	if (fault_call_fails(__func__))
+	if (fault_call_fails("ibv_modify_qp"))
 		return errno;
 	if (attr_mask & (IBV_QP_AV | IBV_QP_PATH_MTU))
 		device_refresh(engine, qp->context->device);
-	ret = qp_modify_open_path(qp, attr, attr_mask, &source);
+	ret = qp_modify_open_path(qp, attr, attr_mask, route_only, &source);
 	is_unreachable = ret != 0;
 	engine_lock(engine);
 	if (!ret)
@@ -332,4 +334,14 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 		trace_call_failed("ibv_modify_qp", -ret, qp->qpn);
 	}
 	return -ret;
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	return qp_modify_public(qp, attr, attr_mask, false);
+}
+
+int usrdma_modify_qp(struct ibv_qp *qp, const struct ibv_qp_attr *attr, int attr_mask)
+{
+	return qp_modify_public(qp, attr, attr_mask, true);
 }

@@ -80,7 +80,8 @@ static bool is_derived(struct device *device, const struct ibv_global_route *grh
 }
 
 int transports_open_path(struct engine *engine, struct device *device,
-			 const struct ibv_ah_attr *attr, const struct ipc_gid *source, uint32_t qpn)
+			 const struct ibv_ah_attr *attr, const struct ipc_gid *source, uint32_t qpn,
+			 bool route_only)
 {
 	const struct ibv_global_route *grh = &attr->grh;
 	bool is_local = device_owns_gid(engine, &grh->dgid);
@@ -89,7 +90,7 @@ int transports_open_path(struct engine *engine, struct device *device,
 	if (gid_is_multicast(grh->dgid.raw))
 		return 0;
 	if (is_resolved) {
-		int ret = av_call_resolve(engine, source, &grh->dgid, &is_local);
+		int ret = av_call_resolve(engine, source, &grh->dgid, route_only, &is_local);
 
 		if (ret || !is_local)
 			return ret;

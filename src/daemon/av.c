@@ -108,7 +108,7 @@ int av_resolve(struct session *session, const struct ipc_av_resolve *req,
 	const struct netdev *dev;
 	int ret;
 
-	if (!session->published.push.is_open)
+	if (!session->published.push.is_open || (req->flags & ~(uint32_t)IPC_AV_ROUTE_ONLY))
 		return -EINVAL;
 	if (netdev_by_gid(req->dgid, NULL)) {
 		reply->flags = IPC_AV_IS_LOCAL;
@@ -120,7 +120,7 @@ int av_resolve(struct session *session, const struct ipc_av_resolve *req,
 	av_sockaddr(req->dgid, req->ifindex, &dst);
 	ret = netdev_route((const struct sockaddr *)&dst, (const struct sockaddr *)&src, &route_src,
 			   &dev);
-	if (!ret)
+	if (!ret && !(req->flags & IPC_AV_ROUTE_ONLY))
 		ret = av_wait_begin(session, req->serial, (const struct sockaddr *)&dst,
 				    (const struct sockaddr *)&src);
 	if (ret != -EINPROGRESS)

@@ -403,8 +403,9 @@ struct ipc_fault_disconnect {
 /*
  * AV_RESOLVE (verbs): whether packets can be sent from sgid, a GID of the interface ifindex, to dgid. Status 0 with IPC_AV_IS_LOCAL: a
  * device of this host has dgid. 0 without a flag: the kernel has a route and the link-layer address of the next hop. 0 with
- * IPC_AV_WAITS: the kernel resolves the next hop, and AV_RESOLVED follows. -ENETUNREACH and other errors of the kernel: no route.
- * -EADDRNOTAVAIL: no device has sgid. -EINVAL: no SEGMENT yet. -EDQUOT: the client waits for IPC_AV_WAITS_MAX results, or its uid for
+ * IPC_AV_WAITS: the kernel resolves the next hop, and AV_RESOLVED follows. With IPC_AV_ROUTE_ONLY in the request, the link-layer address
+ * is not resolved. -ENETUNREACH and other errors of the kernel: no route. -EADDRNOTAVAIL: no device has sgid. -EINVAL: no SEGMENT yet, or
+ * other flags. -EDQUOT: the client waits for IPC_AV_WAITS_MAX results, or its uid for
  * its share of those of the daemon.
  */
 #define IPC_AV_WAITS_MAX 256
@@ -412,12 +413,16 @@ struct ipc_fault_disconnect {
 enum ipc_av_flags {
 	IPC_AV_IS_LOCAL = 1 << 0,
 	IPC_AV_WAITS = 1 << 1,
+	/* in the request */
+	IPC_AV_ROUTE_ONLY = 1 << 2,
 };
 
 struct ipc_av_resolve {
 	struct ipc_hdr hdr;
 	uint32_t serial; /* chosen by the client, for AV_RESOLVED */
 	uint32_t ifindex;
+	uint32_t flags; /* enum ipc_av_flags */
+	uint32_t reserved;
 	uint8_t sgid[16];
 	uint8_t dgid[16];
 };

@@ -4,6 +4,7 @@
 #include <rdma/rdma_verbs.h>
 #include <string.h>
 
+#include "base/librdmacm_calls.h"
 #include "base/log.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/public.h"
@@ -31,13 +32,17 @@ static void rdmacm_qp_set_qp(struct rcm_id *id, struct ibv_qp *qp)
 	rcm_qp_release(id);
 }
 
+/*
+ * Does not resolve the peer's neighbour entry: the peer has sent a REQ or a REP. A REQ can have a forged source address; accepting it
+ * must not delay the thread, which may accept the requests of other peers.
+ */
 static int rdmacm_qp_move_to(struct rcm_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
 	int mask, ret;
 
 	ret = rcm_qp_attr(id, qp->qp_type, &attr, &mask);
-	return ret ? ret : -ibv_modify_qp(qp, &attr, mask);
+	return ret ? ret : -usrdma_modify_qp(qp, &attr, mask);
 }
 
 int rcm_qp_to_init(struct rcm_id *id, struct ibv_qp *qp)

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "base/librdmacm_calls.h"
 #include "profile/profile.h"
 
 /* In one expression, because tests/abi/errnos.py searches for this form. */
@@ -131,6 +132,7 @@ static void ibv_create_ah_sends_one_request_with_both_gids(void **state)
 	creates(attr);
 	assert_int_equal(host.requests, 1);
 	assert_int_equal(host.last.ifindex, IFINDEX);
+	assert_int_equal(host.last.flags, 0);
 	assert_memory_equal(host.last.sgid, fake.device.info.gids[0].raw, 16);
 	assert_memory_equal(host.last.dgid, attr.grh.dgid.raw, 16);
 }
@@ -280,6 +282,20 @@ static void ibv_modify_qp_to_unreachable_peer_stays_in_init(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+static void usrdma_modify_qp_requests_only_the_route(void **state)
+{
+	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
+	struct ibv_qp_attr attr = fake_attr(IBV_QPS_RTR);
+
+	(void)state;
+	fake_walk(qp, IBV_QPS_INIT);
+	attr.ah_attr = far_attr();
+	assert_int_equal(usrdma_modify_qp(qp, &attr, fake_mask(IBV_QPT_RC, IBV_QPS_RTR)), 0);
+	assert_int_equal(host.requests, 1);
+	assert_int_equal(host.last.flags, IPC_AV_ROUTE_ONLY);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -293,6 +309,7 @@ int main(void)
 		TEST(ibv_create_ah_resolves_link_local_only_with_roce_v2),
 		TEST(ibv_create_ah_without_need_sends_no_request),
 		TEST(ibv_modify_qp_to_unreachable_peer_stays_in_init),
+		TEST(usrdma_modify_qp_requests_only_the_route),
 #undef TEST
 	};
 

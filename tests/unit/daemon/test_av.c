@@ -205,6 +205,24 @@ static void av_resolve_rejects_address_without_route(void **state)
 	assert_int_equal(fake_neigh_solicited(), 0);
 }
 
+static void av_resolve_of_route_only_does_not_wait(void **state)
+{
+	struct ipc_av_resolve req = {.flags = IPC_AV_ROUTE_ONLY};
+	struct ipc_av_resolve_reply reply = {.flags = 0};
+
+	(void)state;
+	fake_neigh_set(NEIGH_UNKNOWN);
+	gid_of(req.sgid, "10.0.0.1");
+	gid_of(req.dgid, NEIGHBOUR);
+	assert_int_equal(av_resolve(&user.session, &req, &reply), 0);
+	assert_int_equal(reply.flags, 0);
+	assert_int_equal(fake_neigh_solicited(), 0);
+	gid_of(req.dgid, "192.0.2.1");
+	assert_int_equal(av_resolve(&user.session, &req, &reply), -ENETUNREACH);
+	req.flags = IPC_AV_WAITS;
+	assert_int_equal(av_resolve(&user.session, &req, &reply), -EINVAL);
+}
+
 static void av_resolve_rejects_session_without_segment(void **state)
 {
 	struct client *client = &user;
@@ -348,6 +366,7 @@ int main(void)
 		TEST(av_resolve_accepts_known_neighbour_at_once),
 		TEST(av_resolve_accepts_multicast_group_without_neighbour),
 		TEST(av_resolve_rejects_address_without_route),
+		TEST(av_resolve_of_route_only_does_not_wait),
 		TEST(av_resolve_rejects_session_without_segment),
 		TEST(av_resolved_follows_reply_of_neighbour),
 		TEST(av_resolved_reports_failed_neighbour),

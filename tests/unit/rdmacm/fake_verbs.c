@@ -137,7 +137,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *qp_pd, struct ibv_qp_init_attr *attr
 	return &qp;
 }
 
-int ibv_modify_qp(struct ibv_qp *modified, struct ibv_qp_attr *attr, int attr_mask)
+int usrdma_modify_qp(struct ibv_qp *modified, const struct ibv_qp_attr *attr, int attr_mask)
 {
 	static const char letters[] = {
 		[IBV_QPS_INIT] = 'I', [IBV_QPS_RTR] = 'R', [IBV_QPS_RTS] = 'S', [IBV_QPS_ERR] = 'E'};
@@ -150,6 +150,14 @@ int ibv_modify_qp(struct ibv_qp *modified, struct ibv_qp_attr *attr, int attr_ma
 	modified->state = attr->qp_state;
 	moves[strlen(moves)] = letters[attr->qp_state];
 	return 0;
+}
+
+/* The library uses it only for transitions that cannot wait for the kernel. */
+int ibv_modify_qp(struct ibv_qp *modified, struct ibv_qp_attr *attr, int attr_mask)
+{
+	if (attr_mask & IBV_QP_AV)
+		return EWOULDBLOCK;
+	return usrdma_modify_qp(modified, attr, attr_mask);
 }
 
 static int mcast_error;
