@@ -43,10 +43,10 @@ MISTAKES = {
     "mix_families_of_datagrams": (r"ibv_create_ah\(\) .* EINVAL: the source GID of sgid_index 1 is IPv4, the "
                                   "destination GID is IPv6", []),
     "mix_families": ("the source GID of sgid_index 1 is IPv4, the destination GID is IPv6", []),
-    "take_no_route": (r"ibv_modify_qp\(\) for QP 0x\w+ failed with ENETUNREACH: this host has no route from 127\.0\.0\.1 to "
-                      r"192\.0\.2\.1$", ["ip route get"]),
-    "take_no_route_of_datagrams": (r"ibv_create_ah\(\) failed with ENETUNREACH: this host has no route from 127\.0\.0\.1 "
-                                   r"to 192\.0\.2\.1$", []),
+    "take_no_route": (r"ibv_modify_qp\(\) for QP 0x\w+ failed with ENETUNREACH: this host has no route from "
+                      r"127\.0\.0\.1 to 192\.0\.2\.1$", ["ip route get"]),
+    "take_no_route_of_datagrams": (r"ibv_create_ah\(\) failed with ENETUNREACH: this host has no route from "
+                                   r"127\.0\.0\.1 to 192\.0\.2\.1$", []),
     "exceed_timeout": ("the transition to RTR does not permit IBV_QP_TIMEOUT", []),
     "register_invalid": (r"ibv_reg_mr\(\) failed with EINVAL: .* need IBV_ACCESS_LOCAL_WRITE, and the flags are "
                          "IBV_ACCESS_REMOTE_WRITE", []),
