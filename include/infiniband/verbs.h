@@ -4310,14 +4310,13 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
  * Errors: EINVAL: invalid transition, CUR_STATE differs from the state, or a value is out of range
  * (port, GID index, P_Key index, path MTU above that of the port, and others), or the source and the
  * destination GID have different families; EOPNOTSUPP: no transport reaches the address, ALT_PATH,
- * or in SQD another path (AV) or MAX_DEST_RD_ATOMIC than the present one; with AV, in INIT and SQD:
- * ENETUNREACH: the kernel has no route to the address from the source GID; EHOSTUNREACH: its route
- * is of the type unreachable, or the next hop did not reply to ARP or neighbour discovery;
- * ETIMEDOUT: no reply of the next hop within a second, or the process whose QP ibv_open_qp() joined
- * does not reply; EAGAIN: the daemon resolves as many addresses for this process or user as it
- * permits; ENOMEM: no memory; EIO: the daemon has ended, or the process whose QP ibv_open_qp()
- * joined has ended; EBUSY: to RESET or ERR: the peer, a process of this host, has not finished an
- * RDMA operation on the QP after 10 s.
+ * or in SQD another path (AV) or MAX_DEST_RD_ATOMIC than the present one; ENETUNREACH: the kernel
+ * has no route to the address of the AV from the source GID; EHOSTUNREACH: its route is of the type
+ * unreachable, or the next hop did not reply to ARP or neighbour discovery; ETIMEDOUT: no reply of
+ * the next hop within a second, or the process whose QP ibv_open_qp() joined does not reply; EAGAIN:
+ * the daemon resolves as many addresses for this process or user as it permits; ENOMEM: no memory;
+ * EIO: the daemon has ended, or the process whose QP ibv_open_qp() joined has ended; EBUSY: to RESET
+ * or ERR: the peer, a process of this host, has not finished an RDMA operation on the QP after 10 s.
  * Threads: any. INIT to RTR may wait for the daemon, which locates the peer. With AV the call waits
  * up to a second for the kernel if it has no neighbour entry of the next hop; calls of other threads
  * do not wait. RESET and ERR wait for one-sided operations of the peer that are in progress. After

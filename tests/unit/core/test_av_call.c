@@ -272,6 +272,8 @@ static void ibv_modify_qp_to_unreachable_peer_stays_in_init(void **state)
 	attr.ah_attr = far_attr();
 	host.status = -EDQUOT;
 	assert_int_equal(ibv_modify_qp(qp, &attr, mask), EAGAIN);
+	host.status = -ENETUNREACH;
+	assert_int_equal(ibv_modify_qp(qp, &attr, mask), ENETUNREACH);
 	host.status = -EHOSTUNREACH;
 	assert_int_equal(ibv_modify_qp(qp, &attr, mask), EHOSTUNREACH);
 	assert_int_equal(qp->state, IBV_QPS_INIT);
