@@ -489,8 +489,9 @@ int rfcntl(int socket, int cmd, ...);
  * Errors: EINVAL: unknown *flags*; EMFILE, ENFILE: too many open descriptors; ENOMEM: no memory.
  * Threads: any. Does not block.
  * State: in a fork()ed child the copy of the set does not contain the rsockets of the parent.
- * rpoll() on the descriptor of the set reports events of ordinary descriptors only. A set that is a
- * member of another set reports events of all of its members.
+ * rpoll() and rselect() report the descriptor of the set as readable while repoll_wait() would
+ * return an event; poll(2) and select(2) know the ordinary descriptors only. A set that is a member
+ * of another set reports events of all of its members.
  * Since RDMACM_1.5. Source: epoll_create1(2), epoll(7). See also: repoll_ctl(), repoll_wait().
  */
 int repoll_create(int flags);
@@ -508,10 +509,12 @@ int repoll_create(int flags);
  * its state, and when there is room again after a send that found no room; the report has all
  * events that are true then, also those that were reported before. A set that is a member is
  * level-triggered even with EPOLLET. EPOLLONESHOT: after one report the member is disabled until
- * EPOLL_CTL_MOD. EPOLLEXCLUSIVE and EPOLLWAKEUP have no effect on rsockets.
+ * EPOLL_CTL_MOD. EPOLLEXCLUSIVE and EPOLLWAKEUP have no effect on rsockets, but EPOLLEXCLUSIVE is
+ * accepted only where epoll_ctl(2) accepts it.
  * Returns 0, or a positive errno, as in rdma-core. (epoll_ctl(2) returns -1.) errno is not set.
- * Errors: EBADF: *fd* is not open; EINVAL: *epfd* is not a set, *op* is unknown, or *fd* is the set
- * itself; EEXIST: *fd* is a member already; ENOENT: *fd* is not a member; EFAULT: *event* is NULL;
+ * Errors: EBADF: *fd* is not open; EINVAL: *epfd* is not a set, *op* is unknown, *fd* is the set
+ * itself, or EPOLLEXCLUSIVE is combined with EPOLL_CTL_MOD, with a set as member, or with other
+ * events than EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP, EPOLLWAKEUP and EPOLLET; EEXIST: *fd* is a member already; ENOENT: *fd* is not a member; EFAULT: *event* is NULL;
  * EPERM: epoll(7) does not support *fd*, for example a regular file; ENODEV: *fd* is an rsocket of
  * the process that forked this one; ELOOP: sets would contain one another, or would be nested more
  * than 5 levels deep; ENOMEM: no memory.

@@ -13,6 +13,7 @@
 #include "base/syscalls.h"
 #include "rsocket/calls.h"
 #include "rsocket/poll.h"
+#include "rsocket/repoll_poll.h"
 #include "rsocket/socket.h"
 #include "rsocket/wait.h"
 
@@ -404,6 +405,8 @@ int rsock_poll_edges(struct pollfd *fds, struct rsock_edge *edges, nfds_t nfds, 
 /* rpoll() without the conversion of the result: the number of descriptors with events, or -errno. */
 static int rsock_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
 {
+	if (fds && nfds <= INT_MAX && repoll_is_among(fds, nfds))
+		return repoll_poll(fds, nfds, timeout_ms);
 	return rsock_poll_edges(fds, NULL, nfds, timeout_ms);
 }
 

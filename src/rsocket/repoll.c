@@ -268,6 +268,8 @@ static int rsocket_repoll_change(struct repoll *set, int fd, const struct target
 
 	if (!member)
 		return -ENOENT;
+	if (member->events & EPOLLEXCLUSIVE)
+		return -EINVAL;
 	member_set(member, event);
 	return 0;
 }
@@ -280,6 +282,16 @@ static int rsocket_repoll_drop(struct repoll *set, int fd, const struct target *
 		return -ENOENT;
 	rsocket_repoll_member_free(member);
 	return 0;
+}
+
+/* The conditions of epoll_ctl(2) for EPOLLEXCLUSIVE. */
+#define EXCLUSIVE_WITH \
+	(EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE)
+
+static bool is_exclusive_valid(int op, const struct target *target, uint32_t events)
+{
+	return !(events & EPOLLEXCLUSIVE) ||
+	       (op == EPOLL_CTL_ADD && !target->nested && !(events & ~(uint32_t)EXCLUSIVE_WITH));
 }
 
 static int rsocket_repoll_control(struct repoll *set, int op, int fd, const struct target *target,
@@ -310,6 +322,8 @@ static int control_target(struct repoll *set, int op, int fd, const struct targe
 		return -ENODEV;
 	if (op != EPOLL_CTL_DEL && !event)
 		return -EFAULT;
+	if (op != EPOLL_CTL_DEL && !is_exclusive_valid(op, target, event->events))
+		return -EINVAL;
 	pthread_mutex_lock(&repoll_lock);
 	ret = set->is_closed ? -EBADF : rsocket_repoll_control(set, op, fd, target, event);
 	if (!ret)
