@@ -8,31 +8,53 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/fd_map.h"
 #include "base/syscalls.h"
 #include "rspreload/epoll_set.h"
+#include "rspreload/epoll_sleep.h"
 #include "rspreload/real.h"
 
 #define MEMBERS_MAX (1u << 20)
 
 pthread_mutex_t epoll_sets_lock = PTHREAD_MUTEX_INITIALIZER;
-/* Incremented in the child of each fork(). A set with another generation still has the parent's repoll set. */
-static unsigned generation;
+pthread_mutex_t epoll_nesting_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The numbers that were epoll descriptors, one bit each. A number that now belongs to another file may be among them. */
+#define MARK_BITS 64
+static _Atomic uint64_t marks[FD_MAP_PAGES * FD_MAP_PAGE_SLOTS / MARK_BITS];
+
+void epoll_mark(int number)
+{
+	if (number >= 0 && number < FD_MAP_PAGES * FD_MAP_PAGE_SLOTS)
+		atomic_fetch_or(&marks[number / MARK_BITS], UINT64_C(1) << number % MARK_BITS);
+}
+
+bool epoll_is_marked(int number)
+{
+	return number >= 0 && number < FD_MAP_PAGES * FD_MAP_PAGE_SLOTS &&
+	       atomic_load_explicit(&marks[number / MARK_BITS], memory_order_relaxed) >>
+			       number % MARK_BITS &
+		       1;
+}
 
 void epoll_before_fork(void)
 {
+	pthread_mutex_lock(&epoll_nesting_lock);
 	pthread_mutex_lock(&epoll_sets_lock);
 }
 
 void epoll_after_fork_in_parent(void)
 {
 	pthread_mutex_unlock(&epoll_sets_lock);
+	pthread_mutex_unlock(&epoll_nesting_lock);
 }
 
 /* librdmacm's fork handler may run after this one. Therefore the sets are changed when they are used next. */
 void epoll_after_fork_in_child(void)
 {
+	pthread_mutex_init(&epoll_nesting_lock, NULL);
 	pthread_mutex_init(&epoll_sets_lock, NULL);
-	generation++;
+	epoll_sets_inherited();
 }
 
 void epoll_set_free(struct epoll_set *set)
@@ -44,31 +66,14 @@ void epoll_set_free(struct epoll_set *set)
 	pthread_mutex_lock(&epoll_sets_lock);
 	list_for_each_entry_safe(member, next, &set->members, in_set)
 		epoll_member_free(member);
+	if (set->wake)
+		epoll_wake_orphan(set->wake);
 	pthread_mutex_unlock(&epoll_sets_lock);
 	if (set->repoll >= 0)
 		rclose(set->repoll);
 	real_close(set->kernel_fd);
 	id_table_fini(&set->handles);
 	free(set);
-}
-
-/* Creates a repoll set with the kernel's set as its member. Returns the descriptor, or -errno. */
-static int repoll_new(int kernel_fd)
-{
-	struct epoll_event event = {.events = EPOLLIN, .data.u64 = EPOLL_KERNEL_HANDLE};
-	int repoll, ret;
-
-	if (!repoll_calls())
-		return -EOPNOTSUPP;
-	repoll = repoll_calls()->create(EPOLL_CLOEXEC);
-	if (repoll < 0)
-		return -errno;
-	ret = repoll_calls()->ctl(repoll, EPOLL_CTL_ADD, kernel_fd, &event);
-	if (!ret)
-		return repoll;
-	rclose(repoll);
-	/* epoll_ctl() fails with EINVAL if the descriptor is not an epoll descriptor. */
-	return ret == EPERM ? -EINVAL : -ret;
 }
 
 /*
@@ -78,11 +83,14 @@ static int repoll_new(int kernel_fd)
 static int epoll_name(int epoll, struct sock **sock)
 {
 	struct sock *made = sock_new(SOCK_EPOLL, 0, 0);
+	struct stat stat;
 	int ret;
 
 	*sock = NULL;
 	if (!made)
 		return -ENOMEM;
+	if (!real.fstat(epoll, &stat))
+		made->inode = stat.st_ino;
 	sock_ref(made);
 	ret = sock_name_unnamed(made, epoll, sock);
 	if (!ret) {
@@ -96,55 +104,62 @@ static int epoll_name(int epoll, struct sock **sock)
 	return sock_kind_of(*sock) == SOCK_EPOLL ? 0 : -EINVAL;
 }
 
-struct sock *epoll_duplicated(int number)
+/*
+ * epoll_pwait(2) checks the address of the events when it stores one: it returns 0 or EFAULT for an epoll descriptor, and EINVAL
+ * for another descriptor. Events stay pending.
+ */
+static bool is_epoll(int number)
 {
-	struct sock *sock;
+	return !sys_epoll_look(number, NULL, 1) || errno == EFAULT;
+}
 
-	/*
-	 * epoll_pwait(2) checks the address of the events when it stores one: it returns 0 or EFAULT for an epoll descriptor,
-	 * and EINVAL for another descriptor. Events stay pending.
-	 */
-	if (sys_epoll_look(number, NULL, 1) && errno != EFAULT)
-		return NULL;
-	if (!epoll_name(number, &sock))
-		return sock;
-	if (sock)
+void epoll_mark_received(int number)
+{
+	int error = errno;
+
+	if (!epoll_is_marked(number) && is_epoll(number))
+		epoll_mark(number);
+	errno = error;
+}
+
+struct sock *epoll_sock(int number)
+{
+	struct sock *sock = NULL;
+	int error = errno;
+
+	if (repoll_calls() && is_epoll(number) && epoll_name(number, &sock) && sock) {
 		sock_put(sock);
-	return NULL;
+		sock = NULL;
+	}
+	errno = error;
+	return sock;
 }
 
 static int epoll_set_new(int epoll, struct epoll_set **made)
 {
-	struct epoll_set *set = calloc(1, sizeof(*set));
-	int ret;
+	struct epoll_set *set;
 
+	if (!repoll_calls())
+		return -EOPNOTSUPP;
+	if (!is_epoll(epoll))
+		return -errno;
+	set = calloc(1, sizeof(*set));
 	if (!set)
 		return -ENOMEM;
 	list_init(&set->members);
 	id_table_init(&set->handles, MEMBERS_MAX);
-	set->generation = generation;
+	set->generation = epoll_generation();
+	set->repoll = -1;
 	set->kernel_fd = real.fcntl(epoll, F_DUPFD_CLOEXEC, 0);
-	ret = set->kernel_fd < 0 ? -errno : 0;
-	if (ret)
-		goto err_kernel;
-	sock_number_reused(set->kernel_fd, __builtin_return_address(0));
-	set->repoll = repoll_new(set->kernel_fd);
-	ret = set->repoll < 0 ? set->repoll : 0;
-	if (ret)
-		goto err_repoll;
-	/* Fails with EINVAL if the descriptor is not an epoll descriptor, else with ENOENT. */
-	real.epoll_ctl(epoll, EPOLL_CTL_DEL, set->repoll, NULL);
-	ret = errno == ENOENT ? 0 : -errno;
-	if (!ret) {
-		*made = set;
-		return 0;
+	if (set->kernel_fd < 0) {
+		int ret = -errno;
+
+		free(set);
+		return ret;
 	}
-	rclose(set->repoll);
-err_repoll:
-	real_close(set->kernel_fd);
-err_kernel:
-	free(set);
-	return ret;
+	sock_number_reused(set->kernel_fd, __builtin_return_address(0));
+	*made = set;
+	return 0;
 }
 
 /* Gives the sock this set, unless another thread has given it one; *set is NULL afterwards if the sock has taken it. */
@@ -152,6 +167,7 @@ static void set_install(struct sock *sock, struct epoll_set **set)
 {
 	struct epoll_set *none = NULL;
 
+	(*set)->owner = sock;
 	if (atomic_compare_exchange_strong(&sock->set, &none, *set))
 		*set = NULL;
 }
@@ -177,78 +193,105 @@ static int sock_of(int epoll, struct sock **sock)
 	return ret;
 }
 
-void epoll_set_disinherit(struct epoll_set *set)
-{
-	struct epoll_member *member, *next;
-
-	if (set->generation == generation)
-		return;
-	set->generation = generation;
-	rclose(set->repoll);
-	set->repoll = -1;
-	list_for_each_entry_safe(member, next, &set->members, in_set)
-		if (!member->is_kernels)
-			epoll_member_free(member);
-}
-
-int epoll_set_ready(struct epoll_set *set)
-{
-	int repoll;
-
-	pthread_mutex_lock(&epoll_sets_lock);
-	epoll_set_disinherit(set);
-	repoll = set->repoll;
-	pthread_mutex_unlock(&epoll_sets_lock);
-	if (repoll >= 0)
-		return 0;
-	repoll = repoll_new(set->kernel_fd);
-	if (repoll < 0)
-		return repoll;
-	pthread_mutex_lock(&epoll_sets_lock);
-	if (set->repoll < 0) {
-		set->repoll = repoll;
-		repoll = -1;
-		epoll_members_watch(set);
-	}
-	pthread_mutex_unlock(&epoll_sets_lock);
-	/* Another thread has set set->repoll already. */
-	if (repoll >= 0)
-		rclose(repoll);
-	return 0;
-}
-
 static int control_set(struct epoll_set *set, int op, int number, struct sock *sock,
 		       const struct epoll_event *event)
 {
-	struct epoll_set *nested = atomic_load(&sock->set);
 	struct epoll_own_set *own = NULL;
-	int ret = epoll_set_ready(set);
+	int ret;
 
-	if (!ret && nested)
-		ret = epoll_set_ready(nested);
-	while (!ret) {
+	for (;;) {
 		pthread_mutex_lock(&epoll_sets_lock);
 		ret = epoll_member_control(set, op, number, sock, event, &own);
 		pthread_mutex_unlock(&epoll_sets_lock);
 		if (ret != -ENOTUNIQ || own)
 			break;
 		ret = epoll_own_set_new(&own);
+		if (ret)
+			break;
 	}
 	if (own)
 		epoll_own_set_put(own);
 	return ret;
 }
 
+bool epoll_is_active(struct sock *sock)
+{
+	struct epoll_set *set = atomic_load(&sock->set);
+
+	return set && atomic_load(&set->is_active);
+}
+
+int epoll_repoll(struct sock *sock)
+{
+	struct epoll_set *set = atomic_load(&sock->set);
+	int cancel_state = cancel_disable();
+	int ret = epoll_set_ready(set);
+
+	cancel_restore(cancel_state);
+	return ret ? ret : set->repoll;
+}
+
+/* EPOLL_CTL_DEL in a set without `members`: the kernel's result. */
+static int delete_from_kernel(int epoll, int number)
+{
+	return real.epoll_ctl(epoll, EPOLL_CTL_DEL, number, NULL) ? -errno : 0;
+}
+
+/* The case in which the set or the nesting of sets changes. The caller holds epoll_nesting_lock. */
+static int control_nesting(int epoll, int op, int number, struct sock *sock,
+			   const struct epoll_event *event)
+{
+	bool is_set = sock_kind_of(sock) == SOCK_EPOLL;
+	struct sock *owner;
+	int ret = sock_of(epoll, &owner);
+
+	if (ret)
+		return ret;
+	if (op != EPOLL_CTL_DEL && (!is_set || epoll_is_active(sock)))
+		ret = epoll_activate(owner);
+	if (!ret && epoll_is_active(owner))
+		ret = epoll_set_ready_locked(atomic_load(&owner->set));
+	if (!ret && is_set && epoll_is_active(sock))
+		ret = epoll_set_ready_locked(atomic_load(&sock->set));
+	if (!ret)
+		ret = control_set(atomic_load(&owner->set), op, number, sock, event);
+	sock_put(owner);
+	return ret;
+}
+
+static int control_uncancelled(int epoll, int op, int number, struct sock *sock,
+			       const struct epoll_event *event)
+{
+	bool is_set = sock_kind_of(sock) == SOCK_EPOLL;
+	struct sock *owner = sock_find(epoll);
+	struct epoll_set *set = owner ? atomic_load(&owner->set) : NULL;
+	int ret;
+
+	if (op == EPOLL_CTL_DEL && !set) {
+		ret = delete_from_kernel(epoll, number);
+	} else if (set && !is_set && epoll_is_active(owner)) {
+		ret = epoll_set_ready(set);
+		if (!ret)
+			ret = control_set(set, op, number, sock, event);
+	} else {
+		pthread_mutex_lock(&epoll_nesting_lock);
+		ret = control_nesting(epoll, op, number, sock, event);
+		pthread_mutex_unlock(&epoll_nesting_lock);
+	}
+	if (owner)
+		sock_put(owner);
+	return ret;
+}
+
 int epoll_control(int epoll, int op, int number, struct sock *sock, const struct epoll_event *event)
 {
 	int cancel_state = cancel_disable();
-	struct sock *owner;
-	int ret = op != EPOLL_CTL_DEL && !event ? -EFAULT : sock_of(epoll, &owner);
+	int ret = -EFAULT;
 
-	if (!ret) {
-		ret = control_set(atomic_load(&owner->set), op, number, sock, event);
-		sock_put(owner);
-	}
+	if (op != EPOLL_CTL_ADD && op != EPOLL_CTL_MOD && op != EPOLL_CTL_DEL)
+		ret = -EINVAL;
+	else if (op == EPOLL_CTL_DEL || event)
+		ret = control_uncancelled(epoll, op, number, sock, event);
 	cancel_restore(cancel_state);
 	return ret;
 }

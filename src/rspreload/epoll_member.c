@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <poll.h>
 #include <rdma/rsocket.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,8 @@
 #include "base/syscalls.h"
 #include "rspreload/epoll.h"
 #include "rspreload/epoll_set.h"
+#include "rspreload/epoll_sleep.h"
+#include "rspreload/preload.h"
 #include "rspreload/real.h"
 
 /* Events that the kernel keeps when it disables a one-shot member. */
@@ -40,21 +43,20 @@ int epoll_own_set_new(struct epoll_own_set **made)
 	return ret;
 }
 
-/* The descriptor by which the repoll set identifies the member. */
+/* The descriptor by which the repoll set identifies a member that is not the kernel's. */
 static int repoll_fd_of(const struct epoll_member *member)
 {
 	struct epoll_set *nested = atomic_load(&member->sock->set);
 
-	return nested ? nested->repoll : member->sock->rsocket;
+	return sock_kind_of(member->sock) == SOCK_EPOLL ? nested->repoll : member->sock->rsocket;
 }
 
-static void member_unwatch(struct epoll_member *member)
+void epoll_member_unwatch(struct epoll_member *member)
 {
-	int fd = member->own ? member->own->fd : repoll_fd_of(member);
-
 	if (!member->is_watched)
 		return;
-	repoll_calls()->ctl(member->set->repoll, EPOLL_CTL_DEL, fd, NULL);
+	repoll_calls()->ctl(member->set->repoll, EPOLL_CTL_DEL,
+			    member->own ? member->own->fd : repoll_fd_of(member), NULL);
 	member->is_watched = false;
 }
 
@@ -106,7 +108,7 @@ void epoll_members_watch(struct epoll_set *set)
 
 void epoll_member_free(struct epoll_member *member)
 {
-	member_unwatch(member);
+	epoll_member_unwatch(member);
 	if (member->own)
 		epoll_own_set_put(member->own);
 	id_table_remove(&member->set->handles, member->handle);
@@ -174,7 +176,7 @@ static int epoll_add(struct epoll_set *set, int number, struct sock *sock,
 		.events = event->events,
 		.data = event->data,
 		.own = *own,
-		.is_kernels = kind != SOCK_RDMA && kind != SOCK_EPOLL,
+		.is_kernels = kind != SOCK_RDMA && !epoll_is_active(sock),
 	};
 	ret = member_begin(member);
 	if (ret) {
@@ -193,6 +195,22 @@ static int repoll_change(struct epoll_member *member, uint32_t events)
 	int repoll = member->own ? member->own->fd : member->set->repoll;
 
 	return -repoll_calls()->ctl(repoll, EPOLL_CTL_MOD, repoll_fd_of(member), &event);
+}
+
+bool epoll_member_discard_wake_up(struct epoll_member *member)
+{
+	struct pollfd pollfd = {.events = POLLIN};
+	int ret;
+
+	if (!member->is_watched || sock_kind_of(member->sock) != SOCK_EPOLL)
+		return false;
+	pollfd.fd = repoll_fd_of(member);
+	epoll_wake_pause();
+	ret = preload_rpoll(&pollfd, 1, 0, NULL);
+	epoll_wake_resume();
+	if (!ret)
+		(void)!repoll_change(member, member->events);
+	return !ret;
 }
 
 /* Whether the repoll set has another number of the member's socket. */
@@ -244,8 +262,9 @@ static int epoll_drop(struct epoll_member *member)
 }
 
 /*
- * EPOLL_CTL_ADD, EPOLL_CTL_MOD and EPOLL_CTL_DEL for an epoll descriptor that is not a member of the repoll set. The program may
- * have added it to the kernel's set before it got a repoll set. EPOLL_CTL_MOD moves it to the repoll set.
+ * EPOLL_CTL_ADD, EPOLL_CTL_MOD and EPOLL_CTL_DEL for an epoll descriptor that is not in `members`. It may be a member of the
+ * kernel's set, to which the program added it before execve() or by a system call. EPOLL_CTL_MOD makes it a member of this
+ * module.
  */
 static int nested_control(struct epoll_set *set, int op, int number, struct sock *sock,
 			  const struct epoll_event *event, struct epoll_own_set **own)
@@ -253,6 +272,8 @@ static int nested_control(struct epoll_set *set, int op, int number, struct sock
 	const epoll_data_t none = {0};
 	int ret;
 
+	if (op == EPOLL_CTL_ADD && !epoll_is_active(sock))
+		return epoll_add(set, number, sock, event, own);
 	if (op == EPOLL_CTL_ADD) {
 		/* Fails with EEXIST if it is a member of the kernel's set, and with EINVAL if it is the set itself. */
 		ret = kernel_control(set, EPOLL_CTL_ADD, number, 0, none);
@@ -269,14 +290,15 @@ int epoll_member_control(struct epoll_set *set, int op, int number, struct sock 
 	enum sock_kind kind = sock_kind_of(sock);
 	struct epoll_member *member;
 
-	if (op != EPOLL_CTL_ADD && op != EPOLL_CTL_MOD && op != EPOLL_CTL_DEL)
-		return -EINVAL;
 	/* Another thread has replaced the rsocket by a socket of the kernel. */
 	if (kind == SOCK_PLAIN)
 		return real.epoll_ctl(set->kernel_fd, op, number, (struct epoll_event *)event) ?
 			       -errno :
 			       0;
 	member = epoll_find(set, number, sock);
+	if (op != EPOLL_CTL_DEL && event->events & EPOLLEXCLUSIVE &&
+	    (op == EPOLL_CTL_MOD || kind == SOCK_EPOLL))
+		return -EINVAL;
 	if (!member && kind == SOCK_EPOLL)
 		return nested_control(set, op, number, sock, event, own);
 	if (op == EPOLL_CTL_ADD)
@@ -345,6 +367,17 @@ void epoll_now_rdma(struct sock *sock)
 	list_for_each_entry(member, &sock->members, in_sock)
 		member_watch_or_warn(member);
 	pthread_mutex_unlock(&epoll_sets_lock);
+}
+
+void epoll_member_activated(struct sock *sock)
+{
+	struct epoll_member *member;
+
+	list_for_each_entry(member, &sock->members, in_sock) {
+		if (member->is_kernels)
+			leave_kernel(member);
+		member_watch_or_warn(member);
+	}
 }
 
 void epoll_now_plain(struct sock *sock)

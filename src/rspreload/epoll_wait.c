@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <sched.h>
 #include <stdint.h>
 
 #include "base/clock.h"
 #include "base/syscalls.h"
 #include "rspreload/epoll.h"
 #include "rspreload/epoll_set.h"
+#include "rspreload/epoll_sleep.h"
 #include "rspreload/preload.h"
 #include "rspreload/real.h"
 
@@ -50,6 +52,23 @@ static bool own_event(struct epoll_set *set, struct epoll_own_set *own, struct e
 }
 
 /*
+ * Whether an event of a nested set is only a wake-up descriptor in a kernel's set. The event is then discarded: one-shot and
+ * edge-triggered members are enabled again.
+ */
+static bool is_wake_up(struct epoll_set *set, uint64_t handle)
+{
+	struct epoll_member *member;
+	bool is_wake_up = false;
+
+	pthread_mutex_lock(&epoll_sets_lock);
+	member = id_table_get(&set->handles, handle);
+	if (member)
+		is_wake_up = epoll_member_discard_wake_up(member);
+	pthread_mutex_unlock(&epoll_sets_lock);
+	return is_wake_up;
+}
+
+/*
  * Converts events of the repoll set to events of the program, in place. Returns the number of events. An error of the kernel
  * is returned as -errno if there are no other events.
  */
@@ -61,14 +80,18 @@ static int translate(struct epoll_set *set, struct epoll_event *events, int coun
 	for (int i = 0; i < count; i++) {
 		struct epoll_event event = events[i];
 		struct epoll_own_set *own = NULL;
-		enum event_kind kind = event_kind(set, &event, &own);
+		enum event_kind kind;
+
+		if (epoll_wake_exists() && is_wake_up(set, event.data.u64))
+			continue;
+		kind = event_kind(set, &event, &own);
 
 		has_kernel = has_kernel || kind == EVENT_KERNEL;
 		if (kind == EVENT_MEMBER || (kind == EVENT_OWN && own_event(set, own, &event)))
 			events[done++] = event;
 	}
 	if (has_kernel && done < most)
-		more = sys_epoll_look(set->kernel_fd, events + done, most - done);
+		more = epoll_sleep_look(set->kernel_fd, events + done, most - done);
 	if (more < 0)
 		return done ? done : -errno;
 	return done + more;
@@ -109,6 +132,9 @@ int epoll_set_wait(struct sock *epoll, struct epoll_event *events, int most, int
 		if (timeout_ms > 0)
 			left_ms = clock_left_ms(clock_now_ns(), deadline_ns);
 		ret = wait_once(set, events, most, left_ms, mask);
+		/* The threads that a wake-up descriptor wakes can leave the kernel now. */
+		if (!ret && epoll_wake_exists())
+			sched_yield();
 		if (ret || !timeout_ms || (timeout_ms > 0 && clock_now_ns() >= deadline_ns))
 			return ret;
 	}

@@ -11,6 +11,7 @@
 
 #include "base/fd_map.h"
 #include "rspreload/epoll.h"
+#include "rspreload/epoll_sleep.h"
 #include "rspreload/preload.h"
 #include "rspreload/real.h"
 #include "rspreload/wrap.h"
@@ -108,6 +109,15 @@ void sock_ref(struct sock *sock)
 	atomic_fetch_add_explicit(&sock->refs, 1, memory_order_relaxed);
 }
 
+bool sock_ref_if_used(struct sock *sock)
+{
+	unsigned refs = atomic_load(&sock->refs);
+
+	while (refs && !atomic_compare_exchange_weak(&sock->refs, &refs, refs + 1))
+		;
+	return refs;
+}
+
 void sock_put(struct sock *sock)
 {
 	if (atomic_fetch_sub_explicit(&sock->refs, 1, memory_order_acq_rel) > 1)
@@ -149,6 +159,8 @@ static bool remove_number_locked(struct sock *sock, int number)
 		break;
 	}
 	pthread_mutex_unlock(&numbers_lock);
+	if (sock_kind_of(sock) == SOCK_EPOLL && sock->number_count)
+		epoll_sleep_rename(number, sock->numbers[0]);
 	return is_last;
 }
 

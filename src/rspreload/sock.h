@@ -24,7 +24,7 @@ enum sock_kind {
 	SOCK_TCP_LISTENS,
 	SOCK_TCP_ACTIVE,  /* connected; will connect again by RDMA */
 	SOCK_TCP_PASSIVE, /* accepted; will accept again by RDMA */
-	SOCK_EPOLL, /* an epoll descriptor that has, or had, rsockets among its members or several numbers */
+	SOCK_EPOLL, /* an epoll descriptor: several numbers, nested in or around another one, or with rsockets as members */
 	SOCK_PLAIN, /* an ordinary descriptor of the kernel from now on */
 };
 
@@ -39,7 +39,8 @@ struct sock {
 	int domain;
 	int type;
 	int rsocket; /* of SOCK_RDMA; does not change afterwards */
-	ino_t inode; /* of a TCP socket: equal inodes identify numbers of the same socket */
+	/* Of a TCP socket: equal inodes identify numbers of the same socket. Of an epoll descriptor: not unique. */
+	ino_t inode;
 	atomic_bool is_in_epoll;  /* is, or was, a member of an epoll set */
 	atomic_bool is_ended;	  /* epoll_forget() was called */
 	struct list_head members; /* struct epoll_member.in_sock, guarded by epoll_sets_lock */
@@ -59,6 +60,8 @@ struct sock *sock_new(enum sock_kind kind, int domain, int type);
 /* The sock of a number, with a reference; NULL: an ordinary descriptor of the kernel. */
 struct sock *sock_find(int number);
 void sock_ref(struct sock *sock);
+/* Adds a reference unless the last one has been released, and the sock is being freed. */
+bool sock_ref_if_used(struct sock *sock);
 void sock_put(struct sock *sock);
 
 /* Whether the sock has this number. The caller holds sock->lock. */

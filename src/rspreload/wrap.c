@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+#include "base/select.h"
 #include "rspreload/tcp.h"
 
 static struct sock *only_rdma(struct sock *sock)
@@ -60,6 +61,13 @@ int wrap_fail(int error)
 {
 	errno = error;
 	return -1;
+}
+
+int wrap_timeout_ms(const struct timespec *time, int *timeout_ms)
+{
+	int ret = select_timeout_ms(time, timeout_ms);
+
+	return ret ? wrap_fail(-ret) : 0;
 }
 
 ssize_t wrap_done(struct sock *sock, ssize_t ret)

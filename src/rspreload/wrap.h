@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "rspreload/sock.h"
 
@@ -54,6 +55,9 @@ bool wrap_is_rsocket_settled(int number, struct wrap_rsocket *rsocket);
 bool wrap_is_rsocket_to_read(int number, int flags, struct wrap_rsocket *rsocket);
 /* The result of a call that fails with this errno. */
 int wrap_fail(int error);
+
+/* Converts a timeout to milliseconds, as select_timeout_ms(). -1 and errno: the timeout is invalid. */
+int wrap_timeout_ms(const struct timespec *time, int *timeout_ms);
 
 /* fork() acquires the lock of the list of streams. */
 void stdio_before_fork(void);

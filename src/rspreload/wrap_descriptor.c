@@ -114,17 +114,12 @@ static int cloexec_of(const struct sock *sock)
 /* The sock of a number that is to be duplicated, with a reference, or NULL. */
 static struct sock *duplicated(int fd)
 {
-	int error = errno;
 	struct sock *sock;
 
 	if (sock_in_vfork_child())
 		return NULL;
 	sock = sock_find(fd);
-	if (!sock && repoll_calls()) {
-		sock = epoll_duplicated(fd);
-		errno = error;
-	}
-	return sock;
+	return sock ? sock : epoll_sock(fd);
 }
 
 static int duplicate_from(int fd, int least, int flags, const void *caller)

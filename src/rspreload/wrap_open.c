@@ -17,6 +17,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "rspreload/epoll.h"
+#include "rspreload/preload.h"
 #include "rspreload/real.h"
 #include "rspreload/sock.h"
 
@@ -129,18 +131,26 @@ EXPORT int eventfd(unsigned count, int flags)
 	return created(real.eventfd(count, flags), CALLER);
 }
 
+/* The libraries nest epoll descriptors of their own, which contain no rsockets of the program. */
+static int epoll_created(int number, const void *caller)
+{
+	if (!preload_is_ours(caller))
+		epoll_mark(number);
+	return created(number, caller);
+}
+
 EXPORT int epoll_create(int size)
 {
 	if (size <= 0) {
 		errno = EINVAL;
 		return -1;
 	}
-	return created(real.epoll_create1(0), CALLER);
+	return epoll_created(real.epoll_create1(0), CALLER);
 }
 
 EXPORT int epoll_create1(int flags)
 {
-	return created(real.epoll_create1(flags), CALLER);
+	return epoll_created(real.epoll_create1(flags), CALLER);
 }
 
 EXPORT int timerfd_create(clockid_t clock, int flags)

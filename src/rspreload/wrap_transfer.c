@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "rspreload/epoll.h"
 #include "rspreload/real.h"
 #include "rspreload/wrap.h"
 
@@ -79,6 +80,7 @@ static void descriptors_came(struct msghdr *msg, const void *caller)
 
 			memcpy(&number, CMSG_DATA(cmsg) + at, sizeof(number));
 			sock_number_reused(number, caller);
+			epoll_mark_received(number);
 		}
 	}
 }

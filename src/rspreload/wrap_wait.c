@@ -8,15 +8,16 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <rdma/rsocket.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/select.h>
 
 #include "base/clock.h"
 #include "base/select.h"
 #include "rspreload/epoll.h"
+#include "rspreload/epoll_set.h"
+#include "rspreload/epoll_sleep.h"
 #include "rspreload/preload.h"
 #include "rspreload/real.h"
 #include "rspreload/tcp.h"
@@ -24,71 +25,151 @@
 
 /* Calls that wait for several descriptors. */
 
-/* The rsocket of a number, or -1. A SOCK_TCP_PASSIVE socket has no events before it becomes an rsocket. */
-static int rsocket_of(int number)
+/*
+ * The descriptor by which rpoll() polls this number: an rsocket, or the repoll set of an epoll descriptor. -1: the number itself. A
+ * SOCK_TCP_PASSIVE socket has no events before it becomes an rsocket. -errno: fails.
+ */
+static int polled_by_rpoll(int number, int *fd)
 {
 	struct sock *sock = sock_find(number);
-	int rsocket = -1;
+	int ret = 0;
 
+	*fd = -1;
 	if (!sock)
-		return -1;
+		return 0;
 	/* tcp_settle() returns 0 for this call. */
 	if (sock_kind_of(sock) == SOCK_TCP_PASSIVE)
 		(void)!tcp_settle(sock, TCP_CALL_POLL);
 	if (sock_kind_of(sock) == SOCK_RDMA)
-		rsocket = sock->rsocket;
+		*fd = sock->rsocket;
+	else if (sock_kind_of(sock) == SOCK_EPOLL && epoll_is_active(sock))
+		ret = *fd = epoll_repoll(sock);
 	sock_put(sock);
-	return rsocket;
+	return ret < 0 ? ret : 0;
 }
 
-static bool has_any(const struct pollfd *fds, size_t count)
-{
-	bool has = false;
+/* What a call that waits for several descriptors has among them. */
+enum crowd {
+	CROWD_PLAIN, /* only descriptors of the kernel */
+	CROWD_SOCKETS,
+	CROWD_SETS, /* an epoll descriptor, which may get its first rsocket while the thread waits */
+};
 
-	for (size_t i = 0; i < count && !has; i++) {
+static enum crowd crowd_of(const struct pollfd *fds, size_t count)
+{
+	enum crowd crowd = CROWD_PLAIN;
+
+	for (size_t i = 0; i < count && crowd != CROWD_SETS; i++) {
 		struct sock *sock = sock_find(fds[i].fd);
 
-		has = sock != NULL;
+		if (epoll_is_marked(fds[i].fd) || (sock && sock_kind_of(sock) == SOCK_EPOLL))
+			crowd = CROWD_SETS;
+		else if (sock)
+			crowd = CROWD_SOCKETS;
 		if (sock)
 			sock_put(sock);
 	}
-	return has;
+	return crowd;
 }
 
-static int poll_replaced(struct pollfd *replaced, struct pollfd *fds, nfds_t count, int timeout_ms,
-			 const sigset_t *mask)
+/*
+ * Polls again, without waiting, so that wake-up descriptors are not reported as events of their sets. Returns 0 if there is no other
+ * event.
+ */
+static int poll_without_wakes(struct pollfd *replaced, nfds_t count)
+{
+	int cancel_state = cancel_disable();
+	int ret;
+
+	/* The threads that the wake-up descriptors wake can leave the kernel now. */
+	sched_yield();
+	pthread_mutex_lock(&epoll_sets_lock);
+	epoll_wake_pause();
+	ret = preload_rpoll(replaced, count, 0, NULL);
+	epoll_wake_resume();
+	pthread_mutex_unlock(&epoll_sets_lock);
+	cancel_restore(cancel_state);
+	return ret;
+}
+
+/*
+ * `replaced` has one entry more than `fds`, for event_fd, which is -1 if there is no epoll descriptor. *is_spurious: the thread
+ * was woken without an event.
+ */
+static int poll_replaced(struct pollfd *replaced, struct pollfd *fds, nfds_t count, int event_fd,
+			 int timeout_ms, const sigset_t *mask, bool *is_spurious)
 {
 	bool has_rdma = false;
 	int ret;
 
 	for (size_t i = 0; i < count; i++) {
-		int rsocket = rsocket_of(fds[i].fd);
+		int fd;
 
+		ret = polled_by_rpoll(fds[i].fd, &fd);
+		if (ret)
+			return wrap_fail(-ret);
 		replaced[i] = fds[i];
-		if (rsocket < 0)
+		if (fd < 0)
 			continue;
-		replaced[i].fd = rsocket;
+		replaced[i].fd = fd;
 		has_rdma = true;
 	}
-	ret = has_rdma ? preload_rpoll(replaced, count, timeout_ms, mask) :
-			 preload_poll(replaced, count, timeout_ms, mask);
+	replaced[count] = (struct pollfd){.fd = event_fd, .events = POLLIN};
+	ret = has_rdma ? preload_rpoll(replaced, count + 1, timeout_ms, mask) :
+			 preload_poll(replaced, count + 1, timeout_ms, mask);
+	*is_spurious = ret > 0;
+	if (ret > 0 && has_rdma && epoll_wake_exists())
+		ret = poll_without_wakes(replaced, count + 1);
+	*is_spurious = *is_spurious && !ret;
 	for (size_t i = 0; ret >= 0 && i < count; i++)
 		fds[i].revents = replaced[i].revents;
 	return ret;
 }
 
+/* poll() in which an epoll descriptor may get its first rsocket. */
+static int poll_sets(struct pollfd *replaced, struct pollfd *fds, nfds_t count, int timeout_ms,
+		     const sigset_t *mask)
+{
+	struct epoll_poll poll = {.fds = fds, .count = count};
+	uint64_t start_ns = clock_now_ns();
+	int left_ms = timeout_ms;
+	bool again = true;
+	int ret = epoll_poll_begin(&poll);
+
+	if (ret)
+		return wrap_fail(-ret);
+	pthread_cleanup_push(epoll_poll_end, &poll);
+	while (again) {
+		ret = poll_replaced(replaced, fds, count, poll.event_fd, left_ms, mask, &again);
+		/* The kernel may report a set that must be polled by rpoll() now. The events are level-triggered. */
+		if (ret > 0 && replaced[count].revents) {
+			epoll_poll_take(&poll);
+			again = true;
+		}
+		if (again && timeout_ms >= 0)
+			left_ms = clock_left_ms(clock_now_ns(),
+						start_ns + (unsigned)timeout_ms * CLOCK_NS_PER_MS);
+	}
+	pthread_cleanup_pop(0);
+	epoll_poll_end(&poll);
+	return ret;
+}
+
 /* poll() with the numbers of rsockets replaced by the rsockets. */
-static int poll_crowd(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_t *mask)
+static int poll_crowd(struct pollfd *fds, nfds_t count, enum crowd crowd, int timeout_ms,
+		      const sigset_t *mask)
 {
 	struct pollfd *replaced = calloc(count + 1, sizeof(*replaced));
+	bool is_spurious;
 	int ret;
 
-	if (!replaced) {
-		errno = ENOMEM;
-		return -1;
-	}
+	if (!replaced)
+		return wrap_fail(ENOMEM);
 	pthread_cleanup_push(free, replaced);
-	ret = poll_replaced(replaced, fds, count, timeout_ms, mask);
+	/* A call that does not wait finds the sets as they are. */
+	ret = crowd == CROWD_SETS && timeout_ms ?
+		      poll_sets(replaced, fds, count, timeout_ms, mask) :
+		      poll_replaced(replaced, fds, count, -1, timeout_ms, mask, &is_spurious);
 	/* free() does not change errno. */
 	pthread_cleanup_pop(1);
 	return ret;
@@ -98,33 +179,27 @@ EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
 	DEFERS_CANCEL;
 
+	enum crowd crowd;
+
 	if (preload_is_polling())
 		return preload_sleep(fds, count, timeout);
-	return has_any(fds, count) ? poll_crowd(fds, count, timeout, NULL) :
-				     real.poll(fds, count, timeout);
-}
-
-/* Converts a timeout. -1 and errno: the timeout is invalid. */
-static int wrap_wait_to_ms(const struct timespec *time, int *timeout_ms)
-{
-	int ret = select_timeout_ms(time, timeout_ms);
-
-	if (!ret)
-		return 0;
-	errno = -ret;
-	return -1;
+	crowd = crowd_of(fds, count);
+	return crowd ? poll_crowd(fds, count, crowd, timeout, NULL) :
+		       real.poll(fds, count, timeout);
 }
 
 EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
 		 const sigset_t *mask)
 {
 	DEFERS_CANCEL;
+	enum crowd crowd = crowd_of(fds, count);
 	int timeout_ms;
 
-	if (!has_any(fds, count))
+	if (!crowd)
 		return real.ppoll(fds, count, timeout, mask);
-	return wrap_wait_to_ms(timeout, &timeout_ms) ? -1 :
-						       poll_crowd(fds, count, timeout_ms, mask);
+	if (wrap_timeout_ms(timeout, &timeout_ms))
+		return -1;
+	return poll_crowd(fds, count, crowd, timeout_ms, mask);
 }
 
 static void wrap_wait_select_cancelled(void *call)
@@ -133,14 +208,14 @@ static void wrap_wait_select_cancelled(void *call)
 }
 
 /* Executes and ends the call. Returns its result, or -errno. */
-static int select_once(struct select_call *call, const struct timespec *timeout,
+static int select_once(struct select_call *call, enum crowd crowd, const struct timespec *timeout,
 		       const sigset_t *mask)
 {
 	int timeout_ms;
 	int ret = select_timeout_ms(timeout, &timeout_ms);
 
 	pthread_cleanup_push(wrap_wait_select_cancelled, call);
-	if (!ret && poll_crowd(call->fds, call->count, timeout_ms, mask) < 0)
+	if (!ret && poll_crowd(call->fds, call->count, crowd, timeout_ms, mask) < 0)
 		ret = -errno;
 	if (!ret)
 		ret = select_report(call);
@@ -148,17 +223,19 @@ static int select_once(struct select_call *call, const struct timespec *timeout,
 	return ret;
 }
 
-/* True: a set contains a socket of this module; *ret is the result of the call, or -errno. */
+/* True: a set contains a socket of this module or an epoll descriptor; *ret is the result of the call, or -errno. */
 static bool select_crowd(int most, fd_set *const sets[SELECT_SETS], const struct timespec *timeout,
 			 const sigset_t *mask, int *ret)
 {
 	struct select_call call;
+	enum crowd crowd;
 
 	/* If the arguments are invalid or memory is exhausted, the call is passed to the kernel. */
 	if (select_begin(&call, most, sets))
 		return false;
-	if (has_any(call.fds, call.count)) {
-		*ret = select_once(&call, timeout, mask);
+	crowd = crowd_of(call.fds, call.count);
+	if (crowd) {
+		*ret = select_once(&call, crowd, timeout, mask);
 		return true;
 	}
 	select_end(&call);
@@ -200,101 +277,6 @@ EXPORT int pselect(int most, fd_set *in, fd_set *out, fd_set *except,
 	if (!select_crowd(most, sets, timeout, mask, &ret))
 		return real.pselect(most, in, out, except, timeout, mask);
 	return select_result(ret);
-}
-
-/* Whether the kernel cannot report all events of this descriptor. A SOCK_EPOLL without a set has no rsockets. */
-static bool epoll_has_rdma(struct sock *sock)
-{
-	if (!sock || sock_kind_of(sock) == SOCK_PLAIN)
-		return false;
-	return sock_kind_of(sock) != SOCK_EPOLL || atomic_load(&sock->set);
-}
-
-EXPORT int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
-{
-	DEFERS_CANCEL;
-	struct sock *sock = sock_find(fd);
-	int ret;
-
-	/* In the child of a vfork() all calls are passed to the kernel. */
-	if (sock && sock_in_vfork_child()) {
-		sock_put(sock);
-		return real.epoll_ctl(epoll, op, fd, event);
-	}
-	if (sock && sock_kind_of(sock) == SOCK_TCP_PASSIVE)
-		tcp_settle_uncancelled(sock);
-	if (!epoll_has_rdma(sock)) {
-		if (sock)
-			sock_put(sock);
-		return real.epoll_ctl(epoll, op, fd, event);
-	}
-	ret = epoll_control(epoll, op, fd, sock, event);
-	if (ret)
-		errno = -ret;
-	return (int)wrap_done(sock, ret ? -1 : 0);
-}
-
-/* The sock of an epoll descriptor that has a set, with a reference; else NULL. */
-static struct sock *find_set(int epoll)
-{
-	struct sock *sock = sock_find(epoll);
-
-	if (sock && atomic_load(&sock->set) && !sock_in_vfork_child())
-		return sock;
-	if (sock)
-		sock_put(sock);
-	return NULL;
-}
-
-static int wait_in(struct sock *set, struct epoll_event *events, int most, int timeout_ms,
-		   const sigset_t *mask)
-{
-	int ret;
-
-	pthread_cleanup_push(wrap_cancelled, set);
-	ret = epoll_set_wait(set, events, most, timeout_ms, mask);
-	pthread_cleanup_pop(0);
-	if (ret < 0) {
-		errno = -ret;
-		ret = -1;
-	}
-	return (int)wrap_done(set, ret);
-}
-
-EXPORT int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
-{
-	DEFERS_CANCEL;
-	struct sock *set;
-
-	if (preload_is_polling())
-		return preload_sleep_in_epoll(epoll, events, most, timeout);
-	set = find_set(epoll);
-	return set ? wait_in(set, events, most, timeout, NULL) :
-		     real.epoll_wait(epoll, events, most, timeout);
-}
-
-EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout,
-		       const sigset_t *mask)
-{
-	DEFERS_CANCEL;
-	struct sock *set = find_set(epoll);
-
-	return set ? wait_in(set, events, most, timeout, mask) :
-		     real.epoll_pwait(epoll, events, most, timeout, mask);
-}
-
-EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int most,
-			const struct timespec *timeout, const sigset_t *mask)
-{
-	DEFERS_CANCEL;
-	struct sock *set = find_set(epoll);
-	int timeout_ms;
-
-	if (!set)
-		return real.epoll_pwait2(epoll, events, most, timeout, mask);
-	if (wrap_wait_to_ms(timeout, &timeout_ms))
-		return (int)wrap_done(set, -1);
-	return wait_in(set, events, most, timeout_ms, mask);
 }
 
 /* Programs compiled with _FORTIFY_SOURCE call these functions. `room` is the size of the array in bytes. */

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "rspreload/epoll_sleep.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+#include "base/syscalls.h"
+#include "rspreload/epoll_set.h"
+#include "rspreload/real.h"
+
+#define NO_NUMBER (-1)
+
+/* Set in epoll_sleeper.number by the thread that wakes this one: epoll_sleeper.wake counts it. */
+#define WOKEN (1 << 30)
+
+/*
+ * A thread in epoll_wait(). In a list that other threads read without a lock, and never freed: another thread uses it after the
+ * end of this one.
+ */
+struct epoll_sleeper {
+	struct epoll_sleeper *next;
+	atomic_bool is_used;
+	atomic_int number;	 /* of the epoll descriptor, or NO_NUMBER */
+	struct epoll_wake *wake; /* guarded by epoll_sets_lock */
+	/* Only the thread itself uses these fields. */
+	const void *frame; /* of the function that waits */
+	int event_fd;	   /* for epoll_poll_begin(); -1: none yet */
+};
+
+static struct epoll_sleeper *_Atomic sleepers;
+static __thread struct epoll_sleeper *own_sleeper;
+static pthread_key_t sleeper_key;
+
+/* Guarded by epoll_sets_lock. */
+static struct list_head wakes = LIST_HEAD_INIT(wakes);
+/* The wake-up descriptors that have sleepers. */
+static atomic_uint wakes_in_use;
+
+/* Acquired after epoll_sets_lock. */
+static pthread_mutex_t polls_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list_head polls = LIST_HEAD_INIT(polls);
+
+/* Destructor of the key, at the end of a thread. */
+static void sleeper_put(void *sleeper)
+{
+	own_sleeper = NULL;
+	atomic_store(&((struct epoll_sleeper *)sleeper)->is_used, false);
+}
+
+/* In the child of a fork(): the other threads and the wake-up descriptors belong to the parent. */
+static void sleep_after_fork_in_child(void)
+{
+	struct epoll_sleeper *sleeper = atomic_load(&sleepers);
+	struct epoll_wake *wake, *next;
+
+	for (; sleeper; sleeper = sleeper->next) {
+		/* The parent's thread with the same eventfd must not be woken. */
+		if (sleeper->event_fd >= 0)
+			real_close(sleeper->event_fd);
+		sleeper->event_fd = -1;
+		atomic_store(&sleeper->number, NO_NUMBER);
+		atomic_store(&sleeper->is_used, sleeper == own_sleeper);
+	}
+	pthread_mutex_init(&polls_lock, NULL);
+	list_init(&polls);
+	/* There are wake-up descriptors only if there are socks, and then fork() has acquired epoll_sets_lock. */
+	list_for_each_entry_safe(wake, next, &wakes, node) {
+		if (wake->at)
+			*wake->at = NULL;
+		real_close(wake->fd);
+		free(wake);
+	}
+	list_init(&wakes);
+	atomic_store(&wakes_in_use, 0);
+}
+
+/* Not with the fork handlers of sock.c: their registration makes calls slower that a program without rsockets makes. */
+static void sleeper_init(void)
+{
+	/* Without a key the sleepers of ended threads are not used again. */
+	(void)!pthread_key_create(&sleeper_key, sleeper_put);
+	pthread_atfork(NULL, NULL, sleep_after_fork_in_child);
+}
+
+static struct epoll_sleeper *sleeper_unused(void)
+{
+	struct epoll_sleeper *sleeper = atomic_load(&sleepers);
+
+	for (; sleeper; sleeper = sleeper->next) {
+		bool is_used = false;
+
+		if (atomic_compare_exchange_strong(&sleeper->is_used, &is_used, true))
+			return sleeper;
+	}
+	sleeper = calloc(1, sizeof(*sleeper));
+	if (!sleeper)
+		return NULL;
+	atomic_init(&sleeper->is_used, true);
+	atomic_init(&sleeper->number, NO_NUMBER);
+	sleeper->event_fd = -1;
+	sleeper->next = atomic_load(&sleepers);
+	while (!atomic_compare_exchange_weak(&sleepers, &sleeper->next, sleeper))
+		;
+	return sleeper;
+}
+
+/* The sleeper of this thread; NULL: out of memory. */
+static struct epoll_sleeper *sleeper_own(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (own_sleeper)
+		return own_sleeper;
+	pthread_once(&once, sleeper_init);
+	own_sleeper = sleeper_unused();
+	if (own_sleeper)
+		(void)!pthread_setspecific(sleeper_key, own_sleeper);
+	return own_sleeper;
+}
+
+/* A thread that was woken has left the kernel. */
+static void wake_leave(struct epoll_wake *wake)
+{
+	pthread_mutex_lock(&epoll_sets_lock);
+	if (!--wake->sleepers) {
+		atomic_fetch_sub(&wakes_in_use, 1);
+		epoll_wake_free(wake);
+	}
+	pthread_mutex_unlock(&epoll_sets_lock);
+}
+
+static void sleeper_leave(struct epoll_sleeper *sleeper)
+{
+	int number = atomic_exchange(&sleeper->number, NO_NUMBER);
+
+	if (number != NO_NUMBER && number & WOKEN)
+		wake_leave(sleeper->wake);
+}
+
+/*
+ * Whether the wait that the sleeper belongs to has ended without epoll_sleep_end(), because a signal handler left it by
+ * longjmp(3). Otherwise the caller is a signal handler, whose frame has a lower address unless it runs on another stack.
+ */
+static bool sleeper_is_left(const struct epoll_sleeper *sleeper, const void *frame)
+{
+	stack_t stack;
+
+	if (sigaltstack(NULL, &stack) || stack.ss_flags & SS_ONSTACK)
+		return false;
+	return (uintptr_t)sleeper->frame <= (uintptr_t)frame;
+}
+
+struct epoll_sleeper *epoll_sleep_begin(int number)
+{
+	struct epoll_sleeper *sleeper = sleeper_own();
+	const void *frame = __builtin_frame_address(0);
+
+	if (sleeper && atomic_load_explicit(&sleeper->number, memory_order_relaxed) != NO_NUMBER) {
+		if (sleeper_is_left(sleeper, frame))
+			sleeper_leave(sleeper);
+		else
+			sleeper = sleeper_unused();
+	}
+	if (!sleeper)
+		return NULL;
+	sleeper->frame = frame;
+	atomic_store_explicit(&sleeper->number, number, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	return sleeper;
+}
+
+void epoll_sleep_end(void *arg)
+{
+	struct epoll_sleeper *sleeper = arg;
+
+	sleeper_leave(sleeper);
+	if (sleeper != own_sleeper)
+		atomic_store(&sleeper->is_used, false);
+}
+
+int epoll_sleep_filter(struct epoll_event *events, int count)
+{
+	int kept = 0;
+
+	for (int i = 0; i < count; i++) {
+		if (events[i].data.u64 == EPOLL_WAKE_DATA)
+			continue;
+		if (kept != i)
+			events[kept] = events[i];
+		kept++;
+	}
+	return kept;
+}
+
+int epoll_sleep_look(int kernel_fd, struct epoll_event *events, int most)
+{
+	int count = sys_epoll_look(kernel_fd, events, most);
+	int kept = count < 0 ? count : epoll_sleep_filter(events, count);
+
+	if (kept || !count)
+		return kept;
+	/* The kernel moves a reported event to the end of its list: the next call begins with the other events. */
+	count = sys_epoll_look(kernel_fd, events, most);
+	return count < 0 ? count : epoll_sleep_filter(events, count);
+}
+
+int epoll_poll_begin(struct epoll_poll *poll)
+{
+	struct epoll_sleeper *sleeper = sleeper_own();
+
+	if (!sleeper)
+		return -ENOMEM;
+	if (sleeper->event_fd < 0)
+		sleeper->event_fd = real.eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (sleeper->event_fd < 0)
+		return -errno;
+	sock_number_reused(sleeper->event_fd, __builtin_return_address(0));
+	poll->event_fd = sleeper->event_fd;
+	pthread_mutex_lock(&polls_lock);
+	list_add_tail(&poll->node, &polls);
+	pthread_mutex_unlock(&polls_lock);
+	return 0;
+}
+
+void epoll_poll_take(const struct epoll_poll *poll)
+{
+	eventfd_t count;
+
+	sys_eventfd_read(poll->event_fd, &count);
+}
+
+void epoll_poll_end(void *arg)
+{
+	struct epoll_poll *poll = arg;
+
+	pthread_mutex_lock(&polls_lock);
+	list_del(&poll->node);
+	pthread_mutex_unlock(&polls_lock);
+}
+
+int epoll_wake_new(int kernel_fd, struct epoll_wake **at)
+{
+	struct epoll_event event = {.data.u64 = EPOLL_WAKE_DATA};
+	struct epoll_wake *wake = calloc(1, sizeof(*wake));
+	int ret;
+
+	if (!wake)
+		return -ENOMEM;
+	wake->kernel_fd = kernel_fd;
+	wake->at = at;
+	wake->fd = real.eventfd(1, EFD_CLOEXEC);
+	ret = wake->fd < 0 ? -errno : 0;
+	if (!ret) {
+		sock_number_reused(wake->fd, __builtin_return_address(0));
+		ret = real.epoll_ctl(kernel_fd, EPOLL_CTL_ADD, wake->fd, &event) ? -errno : 0;
+	}
+	if (ret) {
+		if (wake->fd >= 0)
+			real_close(wake->fd);
+		free(wake);
+		return ret;
+	}
+	pthread_mutex_lock(&epoll_sets_lock);
+	list_add_tail(&wake->node, &wakes);
+	*at = wake;
+	pthread_mutex_unlock(&epoll_sets_lock);
+	return 0;
+}
+
+void epoll_wake_free(struct epoll_wake *wake)
+{
+	/* Another process may have a copy of the descriptor, which keeps it in the kernel's set. */
+	if (wake->kernel_fd >= 0)
+		real.epoll_ctl(wake->kernel_fd, EPOLL_CTL_DEL, wake->fd, NULL);
+	if (wake->at)
+		*wake->at = NULL;
+	real_close(wake->fd);
+	list_del(&wake->node);
+	free(wake);
+}
+
+void epoll_wake_orphan(struct epoll_wake *wake)
+{
+	wake->kernel_fd = -1;
+	wake->at = NULL;
+}
+
+/* Cannot fail for a descriptor that is in the set. */
+static void wake_set_events(const struct epoll_wake *wake, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.u64 = EPOLL_WAKE_DATA};
+
+	if (wake->kernel_fd >= 0)
+		real.epoll_ctl(wake->kernel_fd, EPOLL_CTL_MOD, wake->fd, &event);
+}
+
+static bool is_one_of(int number, const int *numbers, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (numbers[i] == number)
+			return true;
+	return false;
+}
+
+static bool polls_any_of(const struct epoll_poll *poll, const int *numbers, size_t count)
+{
+	for (size_t i = 0; i < poll->count; i++)
+		if (is_one_of(poll->fds[i].fd, numbers, count))
+			return true;
+	return false;
+}
+
+void epoll_wake_all(struct epoll_wake *wake, const int *numbers, size_t count)
+{
+	struct epoll_sleeper *sleeper;
+	struct epoll_poll *poll;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	for (sleeper = atomic_load(&sleepers); sleeper; sleeper = sleeper->next) {
+		int number = atomic_load(&sleeper->number);
+
+		if (number == NO_NUMBER || !is_one_of(number, numbers, count))
+			continue;
+		/* The thread reads it if it finds WOKEN, with the lock that this thread holds. */
+		sleeper->wake = wake;
+		if (atomic_compare_exchange_strong(&sleeper->number, &number, number | WOKEN))
+			wake->sleepers++;
+	}
+	pthread_mutex_lock(&polls_lock);
+	list_for_each_entry(poll, &polls, node)
+		if (polls_any_of(poll, numbers, count))
+			sys_eventfd_write(poll->event_fd, 1);
+	pthread_mutex_unlock(&polls_lock);
+	if (!wake->sleepers) {
+		epoll_wake_free(wake);
+		return;
+	}
+	atomic_fetch_add(&wakes_in_use, 1);
+	wake_set_events(wake, EPOLLIN);
+}
+
+bool epoll_wake_exists(void)
+{
+	return atomic_load(&wakes_in_use);
+}
+
+void epoll_wake_pause(void)
+{
+	struct epoll_wake *wake;
+
+	list_for_each_entry(wake, &wakes, node)
+		if (wake->sleepers)
+			wake_set_events(wake, 0);
+}
+
+void epoll_wake_resume(void)
+{
+	struct epoll_wake *wake;
+
+	list_for_each_entry(wake, &wakes, node)
+		if (wake->sleepers)
+			wake_set_events(wake, EPOLLIN);
+}
+
+void epoll_sleep_rename(int number, int other)
+{
+	struct epoll_sleeper *sleeper = atomic_load(&sleepers);
+
+	for (; sleeper; sleeper = sleeper->next) {
+		int expected = number;
+
+		atomic_compare_exchange_strong(&sleeper->number, &expected, other);
+	}
+}
