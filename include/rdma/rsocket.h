@@ -505,12 +505,12 @@ int repoll_create(int flags);
  * *fd*: the member.
  * *event*: the events to wait for, and data that repoll_wait() returns with them; ignored by
  * EPOLL_CTL_DEL. EPOLLIN, EPOLLOUT, EPOLLPRI and EPOLLRDHUP are as in epoll_ctl(2). EPOLLERR and
- * EPOLLHUP are always included. EPOLLET: an rsocket reports after each arrival, after each change of
- * its state, and when there is room again after a send that found no room; the report has all
- * events that are true then, also those that were reported before. A set that is a member is
- * level-triggered even with EPOLLET. EPOLLONESHOT: after one report the member is disabled until
- * EPOLL_CTL_MOD. EPOLLEXCLUSIVE and EPOLLWAKEUP have no effect on rsockets, but EPOLLEXCLUSIVE is
- * accepted only where epoll_ctl(2) accepts it.
+ * EPOLLHUP are always included. EPOLLET: an rsocket reports after each change of its state, with
+ * EPOLLIN after each arrival, and with EPOLLOUT when there is room again after a send that found no
+ * room; the report has all events that are true then, also those that were reported before. A set
+ * that is a member reports after each arrival in it. EPOLLONESHOT: after one report the member is
+ * disabled until EPOLL_CTL_MOD. EPOLLEXCLUSIVE and EPOLLWAKEUP have no effect on rsockets, but
+ * EPOLLEXCLUSIVE is accepted only where epoll_ctl(2) accepts it.
  * Returns 0, or a positive errno, as in rdma-core. (epoll_ctl(2) returns -1.) errno is not set.
  * Errors: EBADF: *fd* is not open; EINVAL: *epfd* is not a set, *op* is unknown, *fd* is the set
  * itself, or EPOLLEXCLUSIVE is combined with EPOLL_CTL_MOD, with a set as member, or with other

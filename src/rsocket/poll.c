@@ -48,6 +48,18 @@ struct polling {
 	bool has_memory; /* members, kernel and ids are allocated */
 };
 
+/* The number of edges for these events. */
+static uint64_t poll_edges_of(const struct rsock *sock, short events)
+{
+	uint64_t edges = sock->changes;
+
+	if (events & (POLLIN | POLLRDNORM))
+		edges += sock->arrivals;
+	if (events & (POLLOUT | POLLWRNORM))
+		edges += sock->full_sends;
+	return edges;
+}
+
 static short poll_events_of(const struct polling *polling, size_t i)
 {
 	struct rsock *sock = polling->members[i].sock;
@@ -59,7 +71,7 @@ static short poll_events_of(const struct polling *polling, size_t i)
 	if (polling->edges) {
 		struct rsock_edge *edge = &polling->edges[i];
 
-		edge->changes = sock->changes;
+		edge->changes = poll_edges_of(sock, polling->fds[i].events);
 		if (edge->reported && edge->changes == edge->reported_changes)
 			events = (short)(events & ~edge->reported);
 	}

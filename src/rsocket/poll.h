@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /*
- * Edge-triggered state of one descriptor. Events in `reported` are not reported again while the rsocket's `changes` equals
- * reported_changes. `changes` is the value at the time when the events were read. Unused for other descriptors than rsockets,
- * whose `id` is that of watch_new_id(), or 0.
+ * Edge-triggered state of one descriptor. Events in `reported` are not reported again while `changes` equals reported_changes.
+ * `changes` is the rsocket's number of edges for the polled events at the time when the events were read (struct rsock.changes).
+ * Unused for other descriptors than rsockets, whose `id` is that of watch_new_id(), or 0.
  */
 struct rsock_edge {
 	uint64_t id;

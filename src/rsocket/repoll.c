@@ -10,6 +10,7 @@
 #include "base/syscalls.h"
 #include "rsocket/calls.h"
 #include "rsocket/repoll.h"
+#include "rsocket/repoll_edge.h"
 #include "rsocket/socket.h"
 #include "rsocket/wait.h"
 #include "rsocket/watch.h"
@@ -57,6 +58,7 @@ static void rsocket_repoll_member_free(struct repoll_member *member)
 	list_del(&member->in_set);
 	list_del(&member->in_target);
 	changed(member->set);
+	repoll_edge_close(member);
 	free(member);
 }
 
@@ -226,6 +228,7 @@ static void member_set(struct repoll_member *member, const struct epoll_event *e
 	member->data = event->data;
 	member->reported = 0;
 	member->is_spent = false;
+	repoll_edge_close(member);
 }
 
 static int rsocket_repoll_add(struct repoll *set, int fd, const struct target *target,
@@ -254,6 +257,7 @@ static int rsocket_repoll_add(struct repoll *set, int fd, const struct target *t
 	member->sock = target->sock;
 	member->nested = target->nested;
 	member->fd = fd;
+	member->edge_fd = -1;
 	member_set(member, event);
 	list_add_tail(&member->in_set, &set->members);
 	list_add_tail(&member->in_target,

@@ -45,9 +45,13 @@ struct repoll_member {
 	int fd;
 	uint32_t events;
 	epoll_data_t data;
-	uint32_t reported;	   /* EPOLLET: the events that were reported */
-	uint64_t reported_changes; /* EPOLLET: value of rsock.changes at that time */
+	uint32_t reported; /* EPOLLET: the events that were reported */
+	uint64_t reported_changes; /* EPOLLET: rsock_edge.changes at that time; of a nested set, look_changes() */
+	uint32_t reported_version; /* EPOLLET: of a nested set, its version at that time */
 	bool is_spent;		   /* EPOLLONESHOT: disabled until EPOLL_CTL_MOD */
+	int edge_fd;		   /* of a nested set with EPOLLET, see repoll_edge.h; -1: none */
+	uint32_t edge_version;	   /* version of the nested set when edge_fd was created */
+	uint64_t edge_id;	   /* of edge_fd, watch_new_id() */
 };
 
 /* A thread in repoll_wait(), on the thread's stack. The waiter is signalled when the members change. */

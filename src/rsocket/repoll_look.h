@@ -3,6 +3,7 @@
 #define USRDMA_RSOCKET_REPOLL_LOOK_H
 
 #include <poll.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,13 +17,12 @@
 	 EPOLLRDBAND | EPOLLWRNORM | EPOLLWRBAND)
 
 /*
- * The member that one entry of a look belongs to. top: the member of the polled set; leaf: the rsocket, which is top
- * itself or is in a set nested in top. leaf is NULL for the kernel descriptor of a nested set. Both are NULL for
- * the kernel descriptor of the polled set and for a descriptor that is not a member.
+ * One entry of a look. The entries up to `end` belong to the same member: the entry of a nested set precedes those of its
+ * members, except those in an edge-triggered set, whose nested sets have no entry unless they are edge-triggered, too.
  */
 struct look_entry {
-	struct repoll_member *top;
-	struct repoll_member *leaf;
+	struct repoll_member *member; /* NULL: not a member */
+	size_t end;
 };
 
 /*
@@ -52,9 +52,12 @@ int look_add_set(struct look *look, struct repoll *set) __attribute__((warn_unus
 
 /*
  * The events of the member of one entry that are to be reported; 0: none, or the entry has no member. Another thread
- * may have reported some of them since the poll. The caller holds repoll_lock, and the version of the set is that of
- * look_add_set().
+ * may have reported some of them since the poll. The next member is that of the entry at *end. The caller holds
+ * repoll_lock, and the version of the set is that of look_add_set().
  */
-uint32_t look_events(const struct look *look, size_t i);
+uint32_t look_events(const struct look *look, size_t i, size_t *end);
+
+/* Stores that these events of a member of the polled set are reported. False: they must not be reported. As above. */
+bool look_report(const struct look *look, size_t i, uint32_t bits);
 
 #endif

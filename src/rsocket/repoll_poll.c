@@ -72,14 +72,14 @@ static int set_poll_fill(struct set_poll *poll)
 /* Locked. */
 static short set_revents(const struct set_poll *poll, const struct polled *polled)
 {
+	uint32_t bits;
+
 	if (polled->set->is_closed)
 		return POLLNVAL;
-	for (size_t i = polled->first; i < polled->end; i++) {
-		if (i == polled->first ? poll->look.fds[i].revents & POLLIN :
-					 look_events(&poll->look, i))
-			return POLLIN | POLLRDNORM;
-	}
-	return 0;
+	bits = polled->first < polled->end ? poll->look.fds[polled->first].revents & POLLIN : 0;
+	for (size_t i = polled->first + 1; !bits && i < polled->end;)
+		bits = look_events(&poll->look, i, &i);
+	return bits ? POLLIN | POLLRDNORM : 0;
 }
 
 /*

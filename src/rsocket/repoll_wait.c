@@ -34,43 +34,21 @@ static int set_wait_fill(struct set_wait *wait)
 	return look_add_set(&wait->look, wait->set);
 }
 
-/* Stores the events of an entry in `event` and updates the edge-triggered and one-shot state. Locked. */
-static void repoll_wait_report(const struct look *look, size_t i, uint32_t bits,
-			       struct epoll_event *event)
-{
-	struct repoll_member *top = look->entries[i].top;
-
-	*event = (struct epoll_event){.events = bits, .data = top->data};
-	if (top->sock && top->events & EPOLLET) {
-		uint32_t before = top->reported_changes == look->edges[i].changes ? top->reported :
-										    0;
-
-		top->reported = before | bits;
-		top->reported_changes = look->edges[i].changes;
-	}
-	top->is_spent = top->events & EPOLLONESHOT;
-	/* The next poll begins with the members that were not reported. */
-	list_move_tail(&top->in_set, &top->set->members);
-}
-
 /* Collects the events of the members that are rsockets or sets. */
 static int collect_members(struct set_wait *wait, struct epoll_event *events, int most)
 {
 	const struct look *look = &wait->look;
-	const struct repoll_member *last = NULL;
 	int count = 0;
 
 	pthread_mutex_lock(&repoll_lock);
 	wait->is_stale = wait->version != wait->set->version;
 	if (!wait->is_stale) {
-		for (size_t i = KERNEL + 1; i < look->count && count < most; i++) {
-			uint32_t bits = look->entries[i].top == last ? 0 : look_events(look, i);
+		for (size_t i = KERNEL + 1, end; i < look->count && count < most; i = end) {
+			uint32_t bits = look_events(look, i, &end);
 
-			if (!bits)
-				continue;
-			/* The entries of a nested set are contiguous; the set is reported once. */
-			last = look->entries[i].top;
-			repoll_wait_report(look, i, bits, &events[count++]);
+			if (bits && look_report(look, i, bits))
+				events[count++] = (struct epoll_event){
+					.events = bits, .data = look->entries[i].member->data};
 		}
 	}
 	pthread_mutex_unlock(&repoll_lock);

@@ -113,10 +113,12 @@ struct rsock {
 	bool is_closed;		  /* shutdown is complete: calls in progress return */
 	int error;		  /* value of SO_ERROR, a positive errno */
 	/*
-	 * Number of edges for repoll_wait(). Incremented for arrivals, state changes, and sends that found no space.
-	 * New space is an edge only after such a send.
+	 * Numbers of edges for repoll_wait(): changes of the state; arrivals of data, which are edges for POLLIN; sends
+	 * that found no space, because new space is an edge for POLLOUT only after such a send.
 	 */
 	uint64_t changes;
+	uint64_t arrivals;
+	uint64_t full_sends;
 	struct list_head memberships; /* of struct repoll_member.in_target; under repoll_lock */
 	atomic_bool is_in_repoll;     /* it has been a member of a set */
 	struct ibv_context *context;  /* set when the rsocket first has a completion channel */

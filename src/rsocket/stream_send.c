@@ -45,7 +45,7 @@ int stream_await_room(struct stream *stream, int flags, uint64_t deadline_ns)
 			 deadline_ns);
 	/* The next available space is an edge for repoll_wait(). */
 	if (ret == -EAGAIN)
-		sock->changes++;
+		sock->full_sends++;
 	if (ret)
 		return ret;
 	return stream->can_write ? 0 : send_error(stream);
@@ -183,7 +183,7 @@ int stream_lock_send(struct stream *stream, int flags)
 		ret = pthread_mutex_trylock(&stream->send_lock) ? -EAGAIN : 0;
 	if (ret == -EAGAIN) {
 		rsock_lock(&stream->sock);
-		stream->sock.changes++;
+		stream->sock.full_sends++;
 		rsock_unlock(&stream->sock);
 	}
 	if (!ret)

@@ -299,18 +299,17 @@ static bool stream_work_take_events(struct stream *stream)
 	return stream->events_unacked != before;
 }
 
-/* State that changes with arrivals from the peer. A change is an edge for repoll_wait(); completed sends and granted
- * space are not. */
-struct arrivals {
+/* State whose changes are edges for repoll_wait(); completed sends and granted space are not. */
+struct edge_state {
 	enum stream_phase phase;
 	uint16_t sequence;
 	bool can_read;
 	bool can_write;
 };
 
-static struct arrivals arrivals_of(const struct stream *stream)
+static struct edge_state edge_state_of(const struct stream *stream)
 {
-	return (struct arrivals){
+	return (struct edge_state){
 		.phase = stream->phase,
 		.sequence = stream->rx.sequence,
 		.can_read = stream->can_read,
@@ -318,15 +317,18 @@ static struct arrivals arrivals_of(const struct stream *stream)
 	};
 }
 
-static bool arrivals_differ(struct arrivals a, struct arrivals b)
+static void count_edges(struct stream *stream, struct edge_state before)
 {
-	return a.phase != b.phase || a.sequence != b.sequence || a.can_read != b.can_read ||
-	       a.can_write != b.can_write;
+	struct edge_state now = edge_state_of(stream);
+
+	stream->sock.arrivals += now.sequence != before.sequence;
+	stream->sock.changes += now.phase != before.phase || now.can_read != before.can_read ||
+				now.can_write != before.can_write;
 }
 
 bool stream_progress_cq(struct stream *stream, bool is_readable)
 {
-	const struct arrivals before = arrivals_of(stream);
+	const struct edge_state before = edge_state_of(stream);
 	struct ibv_wc wcs[BATCH];
 	bool has_changes = false;
 	int count;
@@ -347,7 +349,7 @@ bool stream_progress_cq(struct stream *stream, bool is_readable)
 		has_changes = true;
 	}
 	stream_grant(stream);
-	stream->sock.changes += arrivals_differ(before, arrivals_of(stream));
+	count_edges(stream, before);
 	return has_changes;
 }
 
