@@ -17,6 +17,10 @@
 /* Events that the kernel keeps when it disables a one-shot member. */
 #define PRIVATE_EVENTS (EPOLLWAKEUP | EPOLLONESHOT | EPOLLET | EPOLLEXCLUSIVE)
 
+/* The events that EPOLLEXCLUSIVE can be combined with (epoll_ctl(2)). */
+#define EXCLUSIVE_WITH \
+	(EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE)
+
 void epoll_own_set_put(struct epoll_own_set *own)
 {
 	if (atomic_fetch_sub(&own->refs, 1) > 1)
@@ -66,7 +70,8 @@ void epoll_member_unwatch(struct epoll_member *member)
  */
 static int member_watch(struct epoll_member *member)
 {
-	struct epoll_event event = {.events = member->events, .data.u64 = member->handle};
+	struct epoll_event event = {.events = member->is_disabled ? 0 : member->events,
+				    .data.u64 = member->handle};
 	int repoll = member->set->repoll, fd = repoll_fd_of(member);
 	int ret = repoll_calls()->ctl(repoll, EPOLL_CTL_ADD, fd, &event);
 
@@ -89,7 +94,10 @@ static void member_watch_or_warn(struct epoll_member *member)
 	int ret;
 
 	/* epoll_set_ready() adds the member when a fork()ed child uses the set. */
-	if (member->is_watched || member->is_disabled || member->set->repoll < 0)
+	if (member->is_watched || member->set->repoll < 0)
+		return;
+	/* A set without events is not reported, but librdmacm must find loops of sets. */
+	if (member->is_disabled && sock_kind_of(member->sock) != SOCK_EPOLL)
 		return;
 	ret = member_watch(member);
 	if (ret)
@@ -219,9 +227,22 @@ static bool has_watched_number(const struct epoll_member *member)
 	struct epoll_member *other;
 
 	list_for_each_entry(other, &member->sock->members, in_sock)
-		if (other->set == member->set && other->is_watched)
+		if (other != member && other->set == member->set && other->is_watched)
 			return true;
 	return false;
+}
+
+/* EPOLL_CTL_MOD enables a member that is not watched because it was disabled. */
+static int member_watch_enabled(struct epoll_member *member)
+{
+	bool was_disabled = member->is_disabled;
+	int ret;
+
+	member->is_disabled = false;
+	ret = member_watch(member);
+	if (ret)
+		member->is_disabled = was_disabled;
+	return ret;
 }
 
 static int epoll_change(struct epoll_member *member, const struct epoll_event *event,
@@ -230,7 +251,8 @@ static int epoll_change(struct epoll_member *member, const struct epoll_event *e
 	uint32_t before = member->events;
 	int ret;
 
-	if (member->is_disabled && !member->own && has_watched_number(member)) {
+	if (member->is_disabled && !member->is_watched && !member->own &&
+	    has_watched_number(member)) {
 		if (!*own)
 			return -ENOTUNIQ;
 		member->own = *own;
@@ -243,7 +265,7 @@ static int epoll_change(struct epoll_member *member, const struct epoll_event *e
 	else if (member->is_watched)
 		ret = repoll_change(member, event->events);
 	else
-		ret = member_watch(member);
+		ret = member_watch_enabled(member);
 	if (ret) {
 		member->events = before;
 		return ret;
@@ -277,6 +299,9 @@ static int nested_control(struct epoll_set *set, int op, int number, struct sock
 	if (op == EPOLL_CTL_ADD) {
 		/* Fails with EEXIST if it is a member of the kernel's set, and with EINVAL if it is the set itself. */
 		ret = kernel_control(set, EPOLL_CTL_ADD, number, 0, none);
+		/* The kernel's sets may be nested too deep, although the repoll sets are not. librdmacm finds loops. */
+		if (ret == -ELOOP)
+			return epoll_add(set, number, sock, event, own);
 		if (ret)
 			return ret;
 	}
@@ -296,8 +321,10 @@ int epoll_member_control(struct epoll_set *set, int op, int number, struct sock 
 			       -errno :
 			       0;
 	member = epoll_find(set, number, sock);
+	/* epoll_ctl(2) checks this condition before it looks for the member. */
 	if (op != EPOLL_CTL_DEL && event->events & EPOLLEXCLUSIVE &&
-	    (op == EPOLL_CTL_MOD || kind == SOCK_EPOLL))
+	    (op == EPOLL_CTL_MOD || kind == SOCK_EPOLL ||
+	     event->events & ~(uint32_t)EXCLUSIVE_WITH))
 		return -EINVAL;
 	if (!member && kind == SOCK_EPOLL)
 		return nested_control(set, op, number, sock, event, own);

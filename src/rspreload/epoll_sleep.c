@@ -9,14 +9,13 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
+#include "base/barrier.h"
 #include "base/syscalls.h"
 #include "rspreload/epoll_set.h"
+#include "rspreload/preload.h"
 #include "rspreload/real.h"
 
 #define NO_NUMBER (-1)
-
-/* Set in epoll_sleeper.number by the thread that wakes this one: epoll_sleeper.wake counts it. */
-#define WOKEN (1 << 30)
 
 /*
  * A thread in epoll_wait(). In a list that other threads read without a lock, and never freed: another thread uses it after the
@@ -25,15 +24,16 @@
 struct epoll_sleeper {
 	struct epoll_sleeper *next;
 	atomic_bool is_used;
-	atomic_int number;	 /* of the epoll descriptor, or NO_NUMBER */
-	struct epoll_wake *wake; /* guarded by epoll_sets_lock */
+	atomic_int number; /* of the epoll descriptor, or NO_NUMBER */
+	/* Counts the thread. Stored by a thread that wakes this one; a thread that exchanges it for NULL ends the count. */
+	struct epoll_wake *_Atomic wake;
 	/* Only the thread itself uses these fields. */
 	const void *frame; /* of the function that waits */
 	int event_fd;	   /* for epoll_poll_begin(); -1: none yet */
 };
 
 static struct epoll_sleeper *_Atomic sleepers;
-static __thread struct epoll_sleeper *own_sleeper;
+static __thread struct epoll_sleeper *own_sleeper PRELOAD_THREAD;
 static pthread_key_t sleeper_key;
 
 /* Guarded by epoll_sets_lock. */
@@ -44,6 +44,22 @@ static atomic_uint wakes_in_use;
 /* Acquired after epoll_sets_lock. */
 static pthread_mutex_t polls_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list_head polls = LIST_HEAD_INIT(polls);
+
+/* Orders a store of a waiting thread before its later loads. The other thread executes barrier_threads() between its own. */
+static inline void order_own(void)
+{
+	if (atomic_load_explicit(&barrier_has_threads, memory_order_relaxed))
+		barrier_light();
+	else
+		atomic_thread_fence(memory_order_seq_cst);
+}
+
+static void order_all(void)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&barrier_has_threads))
+		barrier_threads();
+}
 
 /* Destructor of the key, at the end of a thread. */
 static void sleeper_put(void *sleeper)
@@ -64,8 +80,10 @@ static void sleep_after_fork_in_child(void)
 			real_close(sleeper->event_fd);
 		sleeper->event_fd = -1;
 		atomic_store(&sleeper->number, NO_NUMBER);
+		atomic_store(&sleeper->wake, NULL);
 		atomic_store(&sleeper->is_used, sleeper == own_sleeper);
 	}
+	barrier_register();
 	pthread_mutex_init(&polls_lock, NULL);
 	list_init(&polls);
 	/* There are wake-up descriptors only if there are socks, and then fork() has acquired epoll_sets_lock. */
@@ -126,20 +144,28 @@ static struct epoll_sleeper *sleeper_own(void)
 /* A thread that was woken has left the kernel. */
 static void wake_leave(struct epoll_wake *wake)
 {
+	int error = errno;
+
 	pthread_mutex_lock(&epoll_sets_lock);
 	if (!--wake->sleepers) {
 		atomic_fetch_sub(&wakes_in_use, 1);
 		epoll_wake_free(wake);
 	}
 	pthread_mutex_unlock(&epoll_sets_lock);
+	errno = error;
 }
 
 static void sleeper_leave(struct epoll_sleeper *sleeper)
 {
-	int number = atomic_exchange(&sleeper->number, NO_NUMBER);
+	struct epoll_wake *wake;
 
-	if (number != NO_NUMBER && number & WOKEN)
-		wake_leave(sleeper->wake);
+	atomic_store_explicit(&sleeper->number, NO_NUMBER, memory_order_release);
+	order_own();
+	if (!atomic_load_explicit(&sleeper->wake, memory_order_relaxed))
+		return;
+	wake = atomic_exchange(&sleeper->wake, NULL);
+	if (wake)
+		wake_leave(wake);
 }
 
 /*
@@ -170,7 +196,7 @@ struct epoll_sleeper *epoll_sleep_begin(int number)
 		return NULL;
 	sleeper->frame = frame;
 	atomic_store_explicit(&sleeper->number, number, memory_order_relaxed);
-	atomic_thread_fence(memory_order_seq_cst);
+	order_own();
 	return sleeper;
 }
 
@@ -181,20 +207,6 @@ void epoll_sleep_end(void *arg)
 	sleeper_leave(sleeper);
 	if (sleeper != own_sleeper)
 		atomic_store(&sleeper->is_used, false);
-}
-
-int epoll_sleep_filter(struct epoll_event *events, int count)
-{
-	int kept = 0;
-
-	for (int i = 0; i < count; i++) {
-		if (events[i].data.u64 == EPOLL_WAKE_DATA)
-			continue;
-		if (kept != i)
-			events[kept] = events[i];
-		kept++;
-	}
-	return kept;
 }
 
 int epoll_sleep_look(int kernel_fd, struct epoll_event *events, int most)
@@ -315,27 +327,45 @@ static bool polls_any_of(const struct epoll_poll *poll, const int *numbers, size
 	return false;
 }
 
+/*
+ * Counts the threads that wait for these numbers. A thread that leaves before the second order_all() may not have found
+ * sleeper.wake. If so, this thread takes it back. A thread that leaves later finds it.
+ */
+static void wake_count_sleepers(struct epoll_wake *wake, const int *numbers, size_t count)
+{
+	struct epoll_sleeper *sleeper, *first;
+
+	order_all();
+	/* The sleepers of threads that are created from now on find the repoll set. */
+	first = atomic_load(&sleepers);
+	for (sleeper = first; sleeper; sleeper = sleeper->next) {
+		if (!is_one_of(atomic_load(&sleeper->number), numbers, count))
+			continue;
+		wake->sleepers++;
+		atomic_store(&sleeper->wake, wake);
+	}
+	if (!wake->sleepers)
+		return;
+	order_all();
+	for (sleeper = first; sleeper; sleeper = sleeper->next) {
+		struct epoll_wake *expected = wake;
+
+		if (!is_one_of(atomic_load(&sleeper->number), numbers, count) &&
+		    atomic_compare_exchange_strong(&sleeper->wake, &expected, NULL))
+			wake->sleepers--;
+	}
+}
+
 void epoll_wake_all(struct epoll_wake *wake, const int *numbers, size_t count)
 {
-	struct epoll_sleeper *sleeper;
 	struct epoll_poll *poll;
 
-	atomic_thread_fence(memory_order_seq_cst);
-	for (sleeper = atomic_load(&sleepers); sleeper; sleeper = sleeper->next) {
-		int number = atomic_load(&sleeper->number);
-
-		if (number == NO_NUMBER || !is_one_of(number, numbers, count))
-			continue;
-		/* The thread reads it if it finds WOKEN, with the lock that this thread holds. */
-		sleeper->wake = wake;
-		if (atomic_compare_exchange_strong(&sleeper->number, &number, number | WOKEN))
-			wake->sleepers++;
-	}
 	pthread_mutex_lock(&polls_lock);
 	list_for_each_entry(poll, &polls, node)
 		if (polls_any_of(poll, numbers, count))
 			sys_eventfd_write(poll->event_fd, 1);
 	pthread_mutex_unlock(&polls_lock);
+	wake_count_sleepers(wake, numbers, count);
 	if (!wake->sleepers) {
 		epoll_wake_free(wake);
 		return;

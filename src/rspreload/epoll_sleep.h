@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/epoll.h>
 
 #include "base/list.h"
@@ -17,9 +18,10 @@
  *	2. checks that the descriptor has no repoll set,
  *	3. waits in the kernel.
  *
- * A thread that creates the repoll set stores the set first, and then wakes all threads that it finds. Both threads execute a
- * sequentially consistent fence between their store and their load: either the waiting thread finds the repoll set in step 2,
- * or the other thread finds the waiting thread (ADR 0068).
+ * A thread that creates the repoll set stores the set first, and then wakes all threads that it finds. The store and the load of
+ * each thread are ordered: either the waiting thread finds the repoll set in step 2, or the other thread finds the waiting thread
+ * (ADR 0068). The thread that creates the set orders the steps of the others by barrier_threads(), so that a wait has no
+ * atomic operation.
  */
 
 /*
@@ -33,13 +35,26 @@ struct epoll_sleeper;
 
 /*
  * Step 1 of an epoll_wait(2), and its end. NULL: out of memory. epoll_sleep_end() is also the cleanup handler of a cancelled
- * thread.
+ * thread, and does not change errno.
  */
 struct epoll_sleeper *epoll_sleep_begin(int number);
 void epoll_sleep_end(void *sleeper);
 
 /* Removes the events of wake-up descriptors. Returns the number of the other events. */
-int epoll_sleep_filter(struct epoll_event *events, int count);
+static inline int epoll_sleep_filter(struct epoll_event *events, int count)
+{
+	int kept = 0;
+
+	for (int i = 0; i < count; i++) {
+		if (events[i].data.u64 == EPOLL_WAKE_DATA)
+			continue;
+		if (kept != i)
+			events[kept] = events[i];
+		kept++;
+	}
+	return kept;
+}
+
 /* Pending events of a kernel's set, without those of wake-up descriptors. Does not wait. The number, or -1 and errno. */
 int epoll_sleep_look(int kernel_fd, struct epoll_event *events, int most);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/barrier.h"
 #include "base/clock.h"
 #include "rspreload/real.h"
 #include "rspreload/rules.h"
@@ -84,6 +85,7 @@ __attribute__((constructor)) static void begin(void)
 {
 	int cancel_state = cancel_disable();
 
+	barrier_register();
 	dl_iterate_phdr(note_ranges, NULL);
 	rules_read(RULES_FILE, &preload.rules);
 	preload.sq_size = number_of("RS_SQ_SIZE", NULL);
@@ -122,8 +124,8 @@ int preload_poll(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_
 	return real.ppoll(fds, count, timeout_ms < 0 ? NULL : &time, mask);
 }
 
-static __thread bool is_polling;
-static __thread const sigset_t *sleep_mask;
+static __thread bool is_polling PRELOAD_THREAD;
+static __thread const sigset_t *sleep_mask PRELOAD_THREAD;
 
 static void polling_begin(const sigset_t *mask)
 {

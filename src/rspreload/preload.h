@@ -12,6 +12,12 @@
  * rules of rules.h. Read once by a constructor, before main().
  */
 
+/*
+ * For variables of a thread. The library is loaded at the start of the program, so that the dynamic loader can assign them a fixed
+ * offset, and an access needs no function call.
+ */
+#define PRELOAD_THREAD __attribute__((tls_model("initial-exec")))
+
 /* Whether a socket() call of the program creates an rsocket. */
 bool preload_wants(int domain, int type, int protocol);
 /* Whether streams are TCP sockets at first (RDMAV_FORK_SAFE). */

@@ -98,38 +98,37 @@ static int wait_in_kernel(const struct epoll_wait_call *call)
 	return real.epoll_wait(call->epoll, call->events, call->most, call->timeout_ms);
 }
 
-/* Returns as epoll_wait(2). *is_woken: the thread did not wait or was woken, because the set has become active. */
-static int sleep_in_kernel(const struct epoll_wait_call *call, bool *is_woken)
+/*
+ * Returns as epoll_wait(2). *active: the set is active, the thread has not waited, and the caller gets the sock with a reference;
+ * NULL: inactive. *is_woken: there was the event of a wake-up descriptor.
+ */
+static int sleep_in_kernel(const struct epoll_wait_call *call, struct sock **active, bool *is_woken)
 {
 	struct epoll_sleeper *sleeper = epoll_sleep_begin(call->epoll);
-	struct sock *active;
-	int ret = 0, kept, error;
+	int ret = 0, kept;
 
-	if (!sleeper) {
-		errno = ENOMEM;
-		return -1;
-	}
+	if (!sleeper)
+		return wrap_fail(ENOMEM);
 	pthread_cleanup_push(epoll_sleep_end, sleeper);
-	active = find_active(call->epoll);
-	if (active)
-		sock_put(active);
-	else
+	*active = find_active(call->epoll);
+	if (!*active)
 		ret = wait_in_kernel(call);
 	pthread_cleanup_pop(0);
-	error = errno;
 	epoll_sleep_end(sleeper);
-	errno = error;
 	kept = ret > 0 ? epoll_sleep_filter(call->events, ret) : ret;
-	*is_woken = active || kept != ret;
+	*is_woken = kept != ret;
 	return kept;
 }
 
 /* The same for a call that does not wait. */
-static int look_in_kernel(const struct epoll_wait_call *call, bool *is_woken)
+static int look_in_kernel(const struct epoll_wait_call *call, struct sock **active, bool *is_woken)
 {
-	int ret = wait_in_kernel(call);
-	int kept = ret > 0 ? epoll_sleep_filter(call->events, ret) : ret;
+	int ret = 0, kept;
 
+	*active = find_active(call->epoll);
+	if (!*active)
+		ret = wait_in_kernel(call);
+	kept = ret > 0 ? epoll_sleep_filter(call->events, ret) : ret;
 	*is_woken = kept != ret;
 	return kept;
 }
@@ -170,14 +169,13 @@ static int epoll_wait_by(struct epoll_wait_call *call)
 	int64_t start_ms = timeout_ms > 0 ? coarse_ms() : 0;
 
 	for (;;) {
-		struct sock *active = find_active(call->epoll);
+		struct sock *active = NULL;
 		bool is_woken = false;
-		int ret;
+		int ret = timeout_ms ? sleep_in_kernel(call, &active, &is_woken) :
+				       look_in_kernel(call, &active, &is_woken);
 
 		if (active)
 			return wait_in_active(active, call);
-		ret = timeout_ms ? sleep_in_kernel(call, &is_woken) :
-				   look_in_kernel(call, &is_woken);
 		if (ret || !is_woken)
 			return ret;
 		/* If the set is inactive, the wake-up descriptor belongs to another process with the same kernel's set. */

@@ -6,6 +6,7 @@ import filecmp
 import glob
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -142,7 +143,7 @@ class WithoutTcp:
 
 def ordinary_program(lab, is_rdma):
     program = lab.start(lab.tool("sockets"), **(over_rdma(lab) if is_rdma else {}))
-    check(program.finish(lab.seconds(30)).count(": good") >= 34, program.story())
+    check(program.finish(lab.seconds(30)).count(": good") >= 47, program.story())
 
 
 def iperf3(lab, address, *options):
@@ -229,6 +230,28 @@ def forking(lab, address, script, answer, clients=3):
 def one_case(lab, case, is_rdma=True):
     program = lab.start(lab.tool("sockets"), case, **(fork_safe(lab) if is_rdma else {}))
     check(f"{case}: good" in program.finish(lab.seconds(30)), program.story())
+
+
+TRACE_STEPS = 3000
+RANDOM_CONNECTIONS = 60
+
+
+def same_events_as_tcp(lab, seed, runs):
+    """Each call of a program that changes epoll sets at random returns the same with TCP and with RDMA."""
+    for number in range(seed, seed + runs):
+        outputs = []
+        for env in ({}, over_rdma(lab)):
+            program = lab.start(lab.tool("epoll_trace"), number, TRACE_STEPS, **env)
+            outputs.append(program.finish(lab.seconds(30)).splitlines())
+        for line, (by_tcp, by_rdma) in enumerate(zip(*outputs, strict=False)):
+            check(by_tcp == by_rdma, f"seed {number}, line {line}: {by_tcp} with TCP, {by_rdma} with RDMA")
+        check(outputs[0][-1] == outputs[1][-1] == "end", f"seed {number}: the program did not finish")
+
+
+def no_event_is_lost(lab, seed, is_rdma):
+    """Threads wait in nested sets, to which other threads add and move connections. The program checks each byte."""
+    program = lab.start(lab.tool("epoll_random"), seed, RANDOM_CONNECTIONS, **(over_rdma(lab) if is_rdma else {}))
+    check(": good" in program.finish(lab.seconds(60)), f"seed {seed}: {program.story()}")
 
 
 def closed_while_added(lab):
@@ -366,6 +389,13 @@ def body(lab, cases):
     cases.run("a child that changes to RDMA", one_case, lab, child)
     cases.run("a child that uses TCP", one_case, lab, child, False)
     cases.run("a socket that is closed while epoll adds it", closed_while_added, lab)
+    # USRDMA_EPOLL="RUNS [SEED]" overrides the number of runs, or repeats failed ones.
+    asked = [int(word) for word in os.environ.get("USRDMA_EPOLL", "").split()]
+    runs, seed = asked[0] if asked else 3, asked[1] if len(asked) > 1 else random.randrange(1 << 32)
+    cases.run(f"epoll sets that change at random, as with TCP, seed {seed}", same_events_as_tcp, lab, seed, runs)
+    cases.run(f"threads that wait in nested epoll sets, by TCP, seed {seed}", no_event_is_lost, lab, seed, False)
+    for number in range(seed, seed + runs):
+        cases.run(f"threads that wait in nested epoll sets, by RDMA, seed {number}", no_event_is_lost, lab, number, True)
     cases.run("a server without RDMA", plain_server, lab, "127.0.0.1")
     cases.run("a server without RDMA, with fork support", silent_server, lab, "127.0.0.1")
     cases.run("silent clients of an event loop with fork support", silent_client, lab, "127.0.0.1")

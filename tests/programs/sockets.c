@@ -560,6 +560,8 @@ static const struct socket_case cases[] = {
 	{"inner sets are nested before the first socket",
 	 inner_sets_are_nested_before_the_first_socket},
 	{"an inner one-shot set stays disabled", inner_one_shot_set_stays_disabled},
+	{"an inner edge-triggered set reports each arrival",
+	 inner_edge_triggered_set_reports_each_arrival},
 	{"an inner set leaves before its first socket", inner_set_leaves_before_its_first_socket},
 	{"EPOLLEXCLUSIVE has the conditions of the kernel",
 	 epoll_exclusive_has_the_conditions_of_the_kernel},

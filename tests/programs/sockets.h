@@ -58,6 +58,7 @@ void first_socket_of_an_inner_set_wakes_a_thread_that_waits(void);
 void inner_set_was_added_before_its_first_socket(void);
 void inner_sets_are_nested_before_the_first_socket(void);
 void inner_one_shot_set_stays_disabled(void);
+void inner_edge_triggered_set_reports_each_arrival(void);
 void inner_set_leaves_before_its_first_socket(void);
 void epoll_exclusive_has_the_conditions_of_the_kernel(void);
 void poll_reports_an_epoll_descriptor_with_sockets(void);

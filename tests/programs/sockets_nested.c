@@ -147,6 +147,36 @@ void inner_set_leaves_before_its_first_socket(void)
 	MUST(!close(outer) && !close(inner));
 }
 
+/* Each arrival in the inner set is reported once, of sockets and of other descriptors. */
+void inner_edge_triggered_set_reports_each_arrival(void)
+{
+	int outer = new_set(), inner = new_set(), ends[2];
+
+	MUST(!pipe(ends));
+	MUST(!change(outer, EPOLL_CTL_ADD, inner, EPOLLIN | EPOLLET));
+	MUST(!change(inner, EPOLL_CTL_ADD, ends[0], EPOLLIN));
+	MUST(!change(inner, EPOLL_CTL_ADD, server, EPOLLIN));
+	MUST(is_quiet(outer));
+	put("x");
+	MUST(has_event(outer, inner) && is_quiet(outer));
+	put("y");
+	MUST(has_event(outer, inner) && is_quiet(outer));
+	MUST(write(ends[1], "p", 1) == 1);
+	MUST(has_event(outer, inner) && is_quiet(outer));
+	get("xy");
+	MUST(is_quiet(outer) && has_event(inner, ends[0]));
+	put("z");
+	MUST(has_event(outer, inner) && is_quiet(outer));
+	MUST(!change(outer, EPOLL_CTL_MOD, inner, EPOLLIN | EPOLLET));
+	MUST(has_event(outer, inner) && is_quiet(outer));
+	MUST(!epoll_ctl(inner, EPOLL_CTL_DEL, ends[0], NULL));
+	get("z");
+	put("a");
+	MUST(has_event(outer, inner) && is_quiet(outer));
+	get("a");
+	close_sets((int[]){outer, inner, ends[0], ends[1]}, 4);
+}
+
 void epoll_exclusive_has_the_conditions_of_the_kernel(void)
 {
 	int epoll = new_set(), inner = new_set();
