@@ -55,6 +55,7 @@ void epoll_after_fork_in_child(void)
 	pthread_mutex_init(&epoll_nesting_lock, NULL);
 	pthread_mutex_init(&epoll_sets_lock, NULL);
 	epoll_sets_inherited();
+	epoll_sleep_after_fork_in_child();
 }
 
 void epoll_set_free(struct epoll_set *set)

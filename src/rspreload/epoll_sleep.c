@@ -68,41 +68,11 @@ static void sleeper_put(void *sleeper)
 	atomic_store(&((struct epoll_sleeper *)sleeper)->is_used, false);
 }
 
-/* In the child of a fork(): the other threads and the wake-up descriptors belong to the parent. */
-static void sleep_after_fork_in_child(void)
-{
-	struct epoll_sleeper *sleeper = atomic_load(&sleepers);
-	struct epoll_wake *wake, *next;
-
-	for (; sleeper; sleeper = sleeper->next) {
-		/* The parent's thread with the same eventfd must not be woken. */
-		if (sleeper->event_fd >= 0)
-			real_close(sleeper->event_fd);
-		sleeper->event_fd = -1;
-		atomic_store(&sleeper->number, NO_NUMBER);
-		atomic_store(&sleeper->wake, NULL);
-		atomic_store(&sleeper->is_used, sleeper == own_sleeper);
-	}
-	barrier_register();
-	pthread_mutex_init(&polls_lock, NULL);
-	list_init(&polls);
-	/* There are wake-up descriptors only if there are socks, and then fork() has acquired epoll_sets_lock. */
-	list_for_each_entry_safe(wake, next, &wakes, node) {
-		if (wake->at)
-			*wake->at = NULL;
-		real_close(wake->fd);
-		free(wake);
-	}
-	list_init(&wakes);
-	atomic_store(&wakes_in_use, 0);
-}
-
-/* Not with the fork handlers of sock.c: their registration makes calls slower that a program without rsockets makes. */
 static void sleeper_init(void)
 {
 	/* Without a key the sleepers of ended threads are not used again. */
 	(void)!pthread_key_create(&sleeper_key, sleeper_put);
-	pthread_atfork(NULL, NULL, sleep_after_fork_in_child);
+	sock_watch_forks();
 }
 
 static struct epoll_sleeper *sleeper_unused(void)
@@ -406,4 +376,31 @@ void epoll_sleep_rename(int number, int other)
 
 		atomic_compare_exchange_strong(&sleeper->number, &expected, other);
 	}
+}
+
+void epoll_sleep_after_fork_in_child(void)
+{
+	struct epoll_sleeper *sleeper = atomic_load(&sleepers);
+	struct epoll_wake *wake, *next;
+
+	for (; sleeper; sleeper = sleeper->next) {
+		/* The parent's thread with the same eventfd must not be woken. */
+		if (sleeper->event_fd >= 0)
+			real_close(sleeper->event_fd);
+		sleeper->event_fd = -1;
+		atomic_store(&sleeper->number, NO_NUMBER);
+		atomic_store(&sleeper->wake, NULL);
+		atomic_store(&sleeper->is_used, sleeper == own_sleeper);
+	}
+	barrier_register();
+	pthread_mutex_init(&polls_lock, NULL);
+	list_init(&polls);
+	list_for_each_entry_safe(wake, next, &wakes, node) {
+		if (wake->at)
+			*wake->at = NULL;
+		real_close(wake->fd);
+		free(wake);
+	}
+	list_init(&wakes);
+	atomic_store(&wakes_in_use, 0);
 }

@@ -108,6 +108,9 @@ void epoll_wake_resume(void);
 /* To be called before kernel_fd is closed. The caller holds epoll_sets_lock. */
 void epoll_wake_orphan(struct epoll_wake *wake);
 
+/* In the child of a fork(), which has acquired epoll_sets_lock: the other threads and the wake-up descriptors are the parent's. */
+void epoll_sleep_after_fork_in_child(void);
+
 /* A number is closed, and the same file has another one: threads that wait for the first are found by the second. */
 void epoll_sleep_rename(int number, int other);
 

@@ -40,7 +40,8 @@ static void preload_sock_after_fork_in_child(void)
 	struct sock *sock;
 	int number = 0;
 
-	owner = getpid();
+	if (owner)
+		owner = getpid();
 	fd_map_after_fork(&socks);
 	while ((sock = fd_map_next(&socks, &number))) {
 		pthread_mutex_init(&sock->lock, NULL);
@@ -71,13 +72,25 @@ static void preload_sock_after_fork_in_parent(void)
  * librdmacm registers its fork handlers at its first call, which is made here. fork() runs its prepare handlers in reverse
  * order, so that it acquires the locks of this library first, as all other calls do.
  */
-static void know_owner(void)
+static void register_fork_handlers(void)
 {
-	owner = getpid();
 	if (repoll_calls())
 		rclose(repoll_calls()->create(EPOLL_CLOEXEC));
 	pthread_atfork(preload_sock_before_fork, preload_sock_after_fork_in_parent,
 		       preload_sock_after_fork_in_child);
+}
+
+void sock_watch_forks(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, register_fork_handlers);
+}
+
+static void know_owner(void)
+{
+	owner = getpid();
+	sock_watch_forks();
 }
 
 struct sock *sock_new(enum sock_kind kind, int domain, int type)

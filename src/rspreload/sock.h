@@ -55,6 +55,9 @@ struct sock {
 	int listener; /* of SOCK_TCP_PASSIVE: rsocket to which the peer was asked to connect; -1: none yet */
 };
 
+/* Registers the fork handlers of this module, at the first call. sock_new() calls it, too. */
+void sock_watch_forks(void);
+
 /* Creates a sock without a number. NULL: out of memory. */
 struct sock *sock_new(enum sock_kind kind, int domain, int type);
 /* The sock of a number, with a reference; NULL: an ordinary descriptor of the kernel. */

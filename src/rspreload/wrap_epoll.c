@@ -155,7 +155,7 @@ static int rest_ms(int timeout_ms, int64_t start_ms)
 }
 
 /* A call that does not wait and has found only a wake-up descriptor. */
-static int look_again(const struct epoll_wait_call *call)
+static int wrap_epoll_look_again(const struct epoll_wait_call *call)
 {
 	struct sock *active = find_active(call->epoll);
 
@@ -180,7 +180,7 @@ static int epoll_wait_by(struct epoll_wait_call *call)
 			return ret;
 		/* If the set is inactive, the wake-up descriptor belongs to another process with the same kernel's set. */
 		if (!timeout_ms)
-			return look_again(call);
+			return wrap_epoll_look_again(call);
 		if (timeout_ms > 0) {
 			call->timeout_ms = rest_ms(timeout_ms, start_ms);
 			call->time = NULL;

@@ -106,12 +106,13 @@ CANCELLABLE_ALLOWED = {
     "src/rspreload/tcp.c": {"poll", "recv", "opendir", "readdir"},
     # The C library's functions of these names are cancellation points, and so are those that stand in front of them.
     "src/rspreload/wrap_descriptor.c": {"close"},
+    "src/rspreload/wrap_epoll.c": {"epoll_pwait", "epoll_pwait2", "epoll_wait"},
     "src/rspreload/wrap_open.c": {"creat", "open", "openat"},
     "src/rspreload/wrap_socket.c": {"accept", "accept4", "connect"},
     "src/rspreload/wrap_stdio.c": {"close", "read", "write"},
     "src/rspreload/wrap_transfer.c": {"read", "readv", "recv", "recvfrom", "recvmmsg", "recvmsg", "send", "sendmmsg",
                                       "sendmsg", "sendto", "write", "writev"},
-    "src/rspreload/wrap_wait.c": {"epoll_pwait", "epoll_pwait2", "epoll_wait", "poll", "ppoll", "pselect", "select"},
+    "src/rspreload/wrap_wait.c": {"poll", "ppoll", "pselect", "select"},
     # Threads of the library's own, which no application can cancel.
     "src/core/engine_progress.c": {"epoll_wait", "ppoll"},
     # Cancellation is disabled around them, by the caller in spawn.c's case.

@@ -395,7 +395,8 @@ def body(lab, cases):
     cases.run(f"epoll sets that change at random, as with TCP, seed {seed}", same_events_as_tcp, lab, seed, runs)
     cases.run(f"threads that wait in nested epoll sets, by TCP, seed {seed}", no_event_is_lost, lab, seed, False)
     for number in range(seed, seed + runs):
-        cases.run(f"threads that wait in nested epoll sets, by RDMA, seed {number}", no_event_is_lost, lab, number, True)
+        cases.run(f"threads that wait in nested epoll sets, by RDMA, seed {number}", no_event_is_lost, lab, number,
+                  True)
     cases.run("a server without RDMA", plain_server, lab, "127.0.0.1")
     cases.run("a server without RDMA, with fork support", silent_server, lab, "127.0.0.1")
     cases.run("silent clients of an event loop with fork support", silent_client, lab, "127.0.0.1")

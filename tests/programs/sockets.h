@@ -38,6 +38,8 @@ void interfaces_are_asked_for(void);
 void what_programs_say_for_nothing(void);
 void system_call_close_ends_the_connection(void);
 void number_closed_unseen_belongs_to_its_next_descriptor(void);
+void waiting_by_epoll(void);
+void edges_and_single_shots(void);
 void two_numbers_in_one_set(void);
 void a_member_that_is_added_wakes_a_waiting_thread(void);
 void a_child_uses_its_copy_of_a_set(void);

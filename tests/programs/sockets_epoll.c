@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +42,84 @@ static bool is_quiet(int epoll)
 	struct epoll_event event;
 
 	return epoll_wait(epoll, &event, 1, 2) == 0;
+}
+
+/* Returns the next event, which must be of this descriptor. */
+static uint32_t next(int epoll, int fd)
+{
+	struct epoll_event event;
+
+	MUST(epoll_wait(epoll, &event, 1, PATIENCE_MS) == 1 && event.data.fd == fd);
+	return event.events;
+}
+
+void waiting_by_epoll(void)
+{
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = server}, events[4];
+	int ends[2];
+
+	MUST(epoll >= 0 && !pipe(ends));
+	control(epoll, EPOLL_CTL_ADD, server, EPOLLIN);
+	MUST(epoll_ctl(epoll, EPOLL_CTL_ADD, server, &event) == -1 && errno == EEXIST);
+	MUST(epoll_ctl(epoll, EPOLL_CTL_MOD, client, &event) == -1 && errno == ENOENT);
+	MUST(epoll_ctl(ends[0], EPOLL_CTL_ADD, server, &event) == -1 && errno == EINVAL);
+	MUST(is_quiet(epoll));
+	/* Together with a descriptor that is not a socket. */
+	control(epoll, EPOLL_CTL_ADD, ends[0], EPOLLIN);
+	put("x");
+	MUST(next(epoll, server) == EPOLLIN);
+	MUST(next(epoll, server) == EPOLLIN);
+	MUST(write(ends[1], "p", 1) == 1);
+	MUST(epoll_wait(epoll, events, 4, PATIENCE_MS) == 2);
+	MUST(epoll_pwait(epoll, events, 1, PATIENCE_MS, NULL) == 1);
+	get("x");
+	MUST(next(epoll, ends[0]) == EPOLLIN);
+	MUST(read(ends[0], &(char){0}, 1) == 1);
+	event.events = EPOLLOUT;
+	MUST(!epoll_ctl(epoll, EPOLL_CTL_MOD, server, &event));
+	MUST(next(epoll, server) == EPOLLOUT);
+	MUST(!epoll_ctl(epoll, EPOLL_CTL_DEL, server, NULL));
+	MUST(is_quiet(epoll));
+	/* A closed socket is removed from the set. */
+	control(epoll, EPOLL_CTL_ADD, server, EPOLLIN);
+	MUST(!close(server));
+	MUST(is_quiet(epoll));
+	server = dup(client);
+	close(epoll);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+void edges_and_single_shots(void)
+{
+	int epoll = epoll_create(1);
+	struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.fd = server};
+
+	control(epoll, EPOLL_CTL_ADD, server, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
+	MUST(next(epoll, server) == EPOLLOUT);
+	MUST(is_quiet(epoll));
+	put("x");
+	MUST(next(epoll, server) & EPOLLIN);
+	MUST(is_quiet(epoll));
+	get("x");
+	MUST(recv(server, &(char){0}, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+	MUST(is_quiet(epoll));
+	put("y");
+	MUST(next(epoll, server) & EPOLLIN);
+	get("y");
+	MUST(!epoll_ctl(epoll, EPOLL_CTL_MOD, server, &event));
+	put("z");
+	MUST(next(epoll, server) == EPOLLIN);
+	MUST(is_quiet(epoll));
+	MUST(!epoll_ctl(epoll, EPOLL_CTL_MOD, server, &event));
+	MUST(next(epoll, server) == EPOLLIN);
+	get("z");
+	event.events = EPOLLIN | EPOLLRDHUP | EPOLLET;
+	MUST(!epoll_ctl(epoll, EPOLL_CTL_MOD, server, &event));
+	MUST(!shutdown(client, SHUT_WR));
+	MUST(next(epoll, server) & EPOLLRDHUP);
+	close(epoll);
 }
 
 /* Each descriptor number of one socket is a separate member of the set. */

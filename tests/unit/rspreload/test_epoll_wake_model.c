@@ -257,13 +257,13 @@ static unsigned faults_of(enum omission omitted)
 	return faults;
 }
 
-static void no_thread_sleeps_in_an_active_set(void **arg)
+static void epoll_wake_all_in_any_interleaving_leaves_no_thread_asleep(void **arg)
 {
 	(void)arg;
 	assert_int_equal(faults_of(OMITS_NOTHING), 0);
 }
 
-static void each_step_of_the_protocol_is_necessary(void **arg)
+static void epoll_wake_all_without_one_step_has_faults(void **arg)
 {
 	(void)arg;
 	assert_true(faults_of(OMITS_FENCE) > 0);
@@ -274,8 +274,8 @@ static void each_step_of_the_protocol_is_necessary(void **arg)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_thread_sleeps_in_an_active_set),
-		cmocka_unit_test(each_step_of_the_protocol_is_necessary),
+		cmocka_unit_test(epoll_wake_all_in_any_interleaving_leaves_no_thread_asleep),
+		cmocka_unit_test(epoll_wake_all_without_one_step_has_faults),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
