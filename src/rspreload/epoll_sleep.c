@@ -27,9 +27,15 @@ struct epoll_sleeper {
 	atomic_int number; /* of the epoll descriptor, or NO_NUMBER */
 	/* Counts the thread. Stored by a thread that wakes this one; a thread that exchanges it for NULL ends the count. */
 	struct epoll_wake *_Atomic wake;
-	/* Only the thread itself uses these fields. */
-	const void *frame; /* of the function that waits */
-	int event_fd;	   /* for epoll_poll_begin(); -1: none yet */
+	const void *frame; /* of the function that waits; for the thread itself */
+};
+
+/* In the list of all, while the thread waits. Guarded by polls_lock. */
+struct epoll_poll {
+	struct list_head node;
+	struct epoll_wake *wake; /* counts the thread; NULL: not woken */
+	size_t count;
+	int numbers[];
 };
 
 static struct epoll_sleeper *_Atomic sleepers;
@@ -38,8 +44,9 @@ static pthread_key_t sleeper_key;
 
 /* Guarded by epoll_sets_lock. */
 static struct list_head wakes = LIST_HEAD_INIT(wakes);
-/* The wake-up descriptors that have sleepers. */
+/* The readable wake-up descriptors: those that exist, and all that ever were. */
 static atomic_uint wakes_in_use;
+static atomic_uint wakes_armed;
 
 /* Acquired after epoll_sets_lock. */
 static pthread_mutex_t polls_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -90,7 +97,6 @@ static struct epoll_sleeper *sleeper_unused(void)
 		return NULL;
 	atomic_init(&sleeper->is_used, true);
 	atomic_init(&sleeper->number, NO_NUMBER);
-	sleeper->event_fd = -1;
 	sleeper->next = atomic_load(&sleepers);
 	while (!atomic_compare_exchange_weak(&sleepers, &sleeper->next, sleeper))
 		;
@@ -118,8 +124,8 @@ static void wake_leave(struct epoll_wake *wake)
 
 	pthread_mutex_lock(&epoll_sets_lock);
 	if (!--wake->sleepers) {
-		atomic_fetch_sub(&wakes_in_use, 1);
 		epoll_wake_free(wake);
+		atomic_fetch_sub(&wakes_in_use, 1);
 	}
 	pthread_mutex_unlock(&epoll_sets_lock);
 	errno = error;
@@ -191,38 +197,40 @@ int epoll_sleep_look(int kernel_fd, struct epoll_event *events, int most)
 	return count < 0 ? count : epoll_sleep_filter(events, count);
 }
 
-int epoll_poll_begin(struct epoll_poll *poll)
+struct epoll_poll *epoll_poll_begin(const struct pollfd *fds, size_t count)
 {
-	struct epoll_sleeper *sleeper = sleeper_own();
+	struct epoll_poll *poll = malloc(sizeof(*poll) + count * sizeof(poll->numbers[0]));
 
-	if (!sleeper)
-		return -ENOMEM;
-	if (sleeper->event_fd < 0)
-		sleeper->event_fd = real.eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (sleeper->event_fd < 0)
-		return -errno;
-	sock_number_reused(sleeper->event_fd, __builtin_return_address(0));
-	poll->event_fd = sleeper->event_fd;
+	if (!poll)
+		return NULL;
+	poll->wake = NULL;
+	poll->count = count;
+	for (size_t i = 0; i < count; i++)
+		poll->numbers[i] = fds[i].fd;
+	sock_watch_forks();
 	pthread_mutex_lock(&polls_lock);
 	list_add_tail(&poll->node, &polls);
 	pthread_mutex_unlock(&polls_lock);
-	return 0;
+	return poll;
 }
 
-void epoll_poll_take(const struct epoll_poll *poll)
+bool epoll_poll_end(struct epoll_poll *poll)
 {
-	eventfd_t count;
-
-	sys_eventfd_read(poll->event_fd, &count);
-}
-
-void epoll_poll_end(void *arg)
-{
-	struct epoll_poll *poll = arg;
+	struct epoll_wake *wake;
 
 	pthread_mutex_lock(&polls_lock);
 	list_del(&poll->node);
+	wake = poll->wake;
 	pthread_mutex_unlock(&polls_lock);
+	if (wake)
+		wake_leave(wake);
+	free(poll);
+	return wake;
+}
+
+void epoll_poll_cancel(void *poll)
+{
+	(void)epoll_poll_end(poll);
 }
 
 int epoll_wake_new(int kernel_fd, struct epoll_wake **at)
@@ -289,12 +297,21 @@ static bool is_one_of(int number, const int *numbers, size_t count)
 	return false;
 }
 
-static bool polls_any_of(const struct epoll_poll *poll, const int *numbers, size_t count)
+/* Counts the threads that poll these numbers. One wake-up descriptor is enough for a thread. */
+static void wake_count_polls(struct epoll_wake *wake, const int *numbers, size_t count)
 {
-	for (size_t i = 0; i < poll->count; i++)
-		if (is_one_of(poll->fds[i].fd, numbers, count))
-			return true;
-	return false;
+	struct epoll_poll *poll;
+
+	pthread_mutex_lock(&polls_lock);
+	list_for_each_entry(poll, &polls, node) {
+		for (size_t i = 0; !poll->wake && i < poll->count; i++) {
+			if (!is_one_of(poll->numbers[i], numbers, count))
+				continue;
+			poll->wake = wake;
+			wake->sleepers++;
+		}
+	}
+	pthread_mutex_unlock(&polls_lock);
 }
 
 /*
@@ -304,6 +321,7 @@ static bool polls_any_of(const struct epoll_poll *poll, const int *numbers, size
 static void wake_count_sleepers(struct epoll_wake *wake, const int *numbers, size_t count)
 {
 	struct epoll_sleeper *sleeper, *first;
+	bool has_any = false;
 
 	order_all();
 	/* The sleepers of threads that are created from now on find the repoll set. */
@@ -313,8 +331,9 @@ static void wake_count_sleepers(struct epoll_wake *wake, const int *numbers, siz
 			continue;
 		wake->sleepers++;
 		atomic_store(&sleeper->wake, wake);
+		has_any = true;
 	}
-	if (!wake->sleepers)
+	if (!has_any)
 		return;
 	order_all();
 	for (sleeper = first; sleeper; sleeper = sleeper->next) {
@@ -328,25 +347,27 @@ static void wake_count_sleepers(struct epoll_wake *wake, const int *numbers, siz
 
 void epoll_wake_all(struct epoll_wake *wake, const int *numbers, size_t count)
 {
-	struct epoll_poll *poll;
-
-	pthread_mutex_lock(&polls_lock);
-	list_for_each_entry(poll, &polls, node)
-		if (polls_any_of(poll, numbers, count))
-			sys_eventfd_write(poll->event_fd, 1);
-	pthread_mutex_unlock(&polls_lock);
+	wake_count_polls(wake, numbers, count);
 	wake_count_sleepers(wake, numbers, count);
 	if (!wake->sleepers) {
 		epoll_wake_free(wake);
 		return;
 	}
 	atomic_fetch_add(&wakes_in_use, 1);
+	atomic_fetch_add(&wakes_armed, 1);
 	wake_set_events(wake, EPOLLIN);
 }
 
-bool epoll_wake_exists(void)
+unsigned epoll_wake_now(void)
 {
-	return atomic_load(&wakes_in_use);
+	unsigned armed = atomic_load(&wakes_armed);
+
+	return atomic_load(&wakes_in_use) ? armed - 1 : armed;
+}
+
+bool epoll_wake_since(unsigned then)
+{
+	return atomic_load(&wakes_armed) != then;
 }
 
 void epoll_wake_pause(void)
@@ -384,10 +405,6 @@ void epoll_sleep_after_fork_in_child(void)
 	struct epoll_wake *wake, *next;
 
 	for (; sleeper; sleeper = sleeper->next) {
-		/* The parent's thread with the same eventfd must not be woken. */
-		if (sleeper->event_fd >= 0)
-			real_close(sleeper->event_fd);
-		sleeper->event_fd = -1;
 		atomic_store(&sleeper->number, NO_NUMBER);
 		atomic_store(&sleeper->wake, NULL);
 		atomic_store(&sleeper->is_used, sleeper == own_sleeper);

@@ -59,21 +59,18 @@ static inline int epoll_sleep_filter(struct epoll_event *events, int count)
 int epoll_sleep_look(int kernel_fd, struct epoll_event *events, int most);
 
 /*
- * A thread in poll(2) or select(2) with epoll descriptors among its descriptors, on the stack of the thread. It is woken by an
- * eventfd that it polls, too.
+ * A thread in poll(2) or select(2) with epoll descriptors among its descriptors. It is woken by the wake-up descriptor of one of
+ * them, too. The object is not on the stack, because a signal handler may leave the call by longjmp(3).
  */
-struct epoll_poll {
-	struct list_head node;
-	const struct pollfd *fds; /* those of the program */
-	size_t count;
-	int event_fd; /* readable: a descriptor has got a repoll set */
-};
+struct epoll_poll;
 
-/* Step 1 of a poll(2). 0 or -errno. epoll_poll_end() is also the cleanup handler of a cancelled thread. */
-int epoll_poll_begin(struct epoll_poll *poll) __attribute__((warn_unused_result));
-/* Makes event_fd unreadable, before the thread finds out which sets are active. */
-void epoll_poll_take(const struct epoll_poll *poll);
-void epoll_poll_end(void *poll);
+/*
+ * Step 1 of a poll(2), and its end. NULL: out of memory. epoll_poll_end() returns whether the thread was woken: the events of the
+ * call may be those of a wake-up descriptor. epoll_poll_cancel() is the cleanup handler of a cancelled thread.
+ */
+struct epoll_poll *epoll_poll_begin(const struct pollfd *fds, size_t count);
+bool epoll_poll_end(struct epoll_poll *poll);
+void epoll_poll_cancel(void *poll);
 
 /* A wake-up descriptor of one kernel's set. Guarded by epoll_sets_lock. */
 struct epoll_wake {
@@ -98,11 +95,15 @@ void epoll_wake_all(struct epoll_wake *wake, const int *numbers, size_t count);
 /* Closes a wake-up descriptor that is not needed. The caller holds epoll_sets_lock. */
 void epoll_wake_free(struct epoll_wake *wake);
 /*
- * Whether there is a wake-up descriptor: a kernel's set may be readable without an event of the program. epoll_wake_pause() makes
- * the sets unreadable that have no other event, until epoll_wake_resume() wakes the threads again. The caller holds
+ * Whether a wake-up descriptor was readable at any time since epoll_wake_now() returned this value: the kernel may have found a set
+ * readable without an event of the program.
+ */
+unsigned epoll_wake_now(void);
+bool epoll_wake_since(unsigned then);
+/*
+ * Makes the kernel's sets unreadable that have no other event, until epoll_wake_resume() wakes the threads again. The caller holds
  * epoll_sets_lock in between.
  */
-bool epoll_wake_exists(void);
 void epoll_wake_pause(void);
 void epoll_wake_resume(void);
 /* To be called before kernel_fd is closed. The caller holds epoll_sets_lock. */

@@ -70,9 +70,10 @@ static bool is_wake_up(struct epoll_set *set, uint64_t handle)
 
 /*
  * Converts events of the repoll set to events of the program, in place. Returns the number of events. An error of the kernel
- * is returned as -errno if there are no other events.
+ * is returned as -errno if there are no other events. wakes: epoll_wake_now() before the events were read.
  */
-static int translate(struct epoll_set *set, struct epoll_event *events, int count, int most)
+static int translate(struct epoll_set *set, struct epoll_event *events, int count, int most,
+		     unsigned wakes)
 {
 	bool has_kernel = false;
 	int done = 0, more = 0;
@@ -82,7 +83,7 @@ static int translate(struct epoll_set *set, struct epoll_event *events, int coun
 		struct epoll_own_set *own = NULL;
 		enum event_kind kind;
 
-		if (epoll_wake_exists() && is_wake_up(set, event.data.u64))
+		if (epoll_wake_since(wakes) && is_wake_up(set, event.data.u64))
 			continue;
 		kind = event_kind(set, &event, &own);
 
@@ -100,6 +101,7 @@ static int translate(struct epoll_set *set, struct epoll_event *events, int coun
 static int wait_once(struct epoll_set *set, struct epoll_event *events, int most, int timeout_ms,
 		     const sigset_t *mask)
 {
+	unsigned wakes = epoll_wake_now();
 	int count = preload_repoll_wait(set->repoll, events, most, timeout_ms, mask);
 	int cancel_state;
 
@@ -107,7 +109,7 @@ static int wait_once(struct epoll_set *set, struct epoll_event *events, int most
 		return count < 0 ? -errno : 0;
 	/* A cancellation here would lose events that were already dequeued. */
 	cancel_state = cancel_disable();
-	count = translate(set, events, count, most);
+	count = translate(set, events, count, most, wakes);
 	cancel_restore(cancel_state);
 	return count;
 }
@@ -127,13 +129,14 @@ int epoll_set_wait(struct sock *epoll, struct epoll_event *events, int most, int
 	if (timeout_ms > 0)
 		deadline_ns = clock_now_ns() + (unsigned)timeout_ms * CLOCK_NS_PER_MS;
 	for (;;) {
+		unsigned wakes = epoll_wake_now();
 		int left_ms = timeout_ms;
 
 		if (timeout_ms > 0)
 			left_ms = clock_left_ms(clock_now_ns(), deadline_ns);
 		ret = wait_once(set, events, most, left_ms, mask);
 		/* The threads that a wake-up descriptor wakes can leave the kernel now. */
-		if (!ret && epoll_wake_exists())
+		if (!ret && epoll_wake_since(wakes))
 			sched_yield();
 		if (ret || !timeout_ms || (timeout_ms > 0 && clock_now_ns() >= deadline_ns))
 			return ret;

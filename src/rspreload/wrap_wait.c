@@ -92,16 +92,15 @@ static int poll_without_wakes(struct pollfd *replaced, nfds_t count)
 	return ret;
 }
 
-/*
- * `replaced` has one entry more than `fds`, for event_fd, which is -1 if there is no epoll descriptor. *is_spurious: the thread
- * was woken without an event.
- */
-static int poll_replaced(struct pollfd *replaced, struct pollfd *fds, nfds_t count, int event_fd,
-			 int timeout_ms, const sigset_t *mask, bool *is_spurious)
+/* *is_spurious: there was a wake-up descriptor and no event, and the call returns 0. */
+static int poll_replaced(struct pollfd *replaced, struct pollfd *fds, nfds_t count, int timeout_ms,
+			 const sigset_t *mask, bool *is_spurious)
 {
+	unsigned wakes = epoll_wake_now();
 	bool has_rdma = false;
 	int ret;
 
+	*is_spurious = false;
 	for (size_t i = 0; i < count; i++) {
 		int fd;
 
@@ -114,52 +113,61 @@ static int poll_replaced(struct pollfd *replaced, struct pollfd *fds, nfds_t cou
 		replaced[i].fd = fd;
 		has_rdma = true;
 	}
-	replaced[count] = (struct pollfd){.fd = event_fd, .events = POLLIN};
-	ret = has_rdma ? preload_rpoll(replaced, count + 1, timeout_ms, mask) :
-			 preload_poll(replaced, count + 1, timeout_ms, mask);
-	*is_spurious = ret > 0;
-	if (ret > 0 && has_rdma && epoll_wake_exists())
-		ret = poll_without_wakes(replaced, count + 1);
-	*is_spurious = *is_spurious && !ret;
+	ret = has_rdma ? preload_rpoll(replaced, count, timeout_ms, mask) :
+			 preload_poll(replaced, count, timeout_ms, mask);
+	if (ret > 0 && has_rdma && epoll_wake_since(wakes)) {
+		ret = poll_without_wakes(replaced, count);
+		*is_spurious = !ret;
+	}
 	for (size_t i = 0; ret >= 0 && i < count; i++)
 		fds[i].revents = replaced[i].revents;
 	return ret;
 }
 
-/* poll() in which an epoll descriptor may get its first rsocket. */
+/* One wait in which an epoll descriptor may get its first rsocket. *again: the thread was woken for this reason. */
+static int poll_sets_once(struct pollfd *replaced, struct pollfd *fds, nfds_t count, int timeout_ms,
+			  const sigset_t *mask, bool *again)
+{
+	struct epoll_poll *poll = epoll_poll_begin(fds, count);
+	bool is_spurious;
+	int ret, error;
+
+	*again = false;
+	if (!poll)
+		return wrap_fail(ENOMEM);
+	pthread_cleanup_push(epoll_poll_cancel, poll);
+	ret = poll_replaced(replaced, fds, count, timeout_ms, mask, &is_spurious);
+	pthread_cleanup_pop(0);
+	error = errno;
+	/* The events are level-triggered: those that were found are found again. */
+	*again = (epoll_poll_end(poll) && ret >= 0) || is_spurious;
+	errno = error;
+	return ret;
+}
+
 static int poll_sets(struct pollfd *replaced, struct pollfd *fds, nfds_t count, int timeout_ms,
 		     const sigset_t *mask)
 {
-	struct epoll_poll poll = {.fds = fds, .count = count};
 	uint64_t start_ns = clock_now_ns();
 	int left_ms = timeout_ms;
-	bool again = true;
-	int ret = epoll_poll_begin(&poll);
+	bool again;
 
-	if (ret)
-		return wrap_fail(-ret);
-	pthread_cleanup_push(epoll_poll_end, &poll);
-	while (again) {
-		ret = poll_replaced(replaced, fds, count, poll.event_fd, left_ms, mask, &again);
-		/* The kernel may report a set that must be polled by rpoll() now. The events are level-triggered. */
-		if (ret > 0 && replaced[count].revents) {
-			epoll_poll_take(&poll);
-			again = true;
-		}
-		if (again && timeout_ms >= 0)
+	for (;;) {
+		int ret = poll_sets_once(replaced, fds, count, left_ms, mask, &again);
+
+		if (!again)
+			return ret;
+		if (timeout_ms >= 0)
 			left_ms = clock_left_ms(clock_now_ns(),
 						start_ns + (unsigned)timeout_ms * CLOCK_NS_PER_MS);
 	}
-	pthread_cleanup_pop(0);
-	epoll_poll_end(&poll);
-	return ret;
 }
 
 /* poll() with the numbers of rsockets replaced by the rsockets. */
 static int poll_crowd(struct pollfd *fds, nfds_t count, enum crowd crowd, int timeout_ms,
 		      const sigset_t *mask)
 {
-	struct pollfd *replaced = calloc(count + 1, sizeof(*replaced));
+	struct pollfd *replaced = calloc(count ? count : 1, sizeof(*replaced));
 	bool is_spurious;
 	int ret;
 
@@ -169,7 +177,7 @@ static int poll_crowd(struct pollfd *fds, nfds_t count, enum crowd crowd, int ti
 	/* A call that does not wait finds the sets as they are. */
 	ret = crowd == CROWD_SETS && timeout_ms ?
 		      poll_sets(replaced, fds, count, timeout_ms, mask) :
-		      poll_replaced(replaced, fds, count, -1, timeout_ms, mask, &is_spurious);
+		      poll_replaced(replaced, fds, count, timeout_ms, mask, &is_spurious);
 	/* free() does not change errno. */
 	pthread_cleanup_pop(1);
 	return ret;
