@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/fd_map.h"
 #include "base/syscalls.h"
@@ -19,22 +20,53 @@
 pthread_mutex_t epoll_sets_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t epoll_nesting_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The numbers that were epoll descriptors, one bit each. A number that now belongs to another file may be among them. */
-#define MARK_BITS 64
-static _Atomic uint64_t marks[FD_MAP_PAGES * FD_MAP_PAGE_SLOTS / MARK_BITS];
+/* The numbers of epoll descriptors, one bit each. */
+#define MARK_BITS    64
+#define MARK_NUMBERS (FD_MAP_PAGES * FD_MAP_PAGE_SLOTS)
+static _Atomic uint64_t marks[MARK_NUMBERS / MARK_BITS];
+/* No higher number was ever marked. */
+static atomic_int highest_mark = -1;
+/* The process whose numbers are marked. The child of a vfork(), which shares the memory, must not remove marks. */
+static atomic_int marks_owner;
+
+static uint64_t mark_bit(int number)
+{
+	return UINT64_C(1) << number % MARK_BITS;
+}
 
 void epoll_mark(int number)
 {
-	if (number >= 0 && number < FD_MAP_PAGES * FD_MAP_PAGE_SLOTS)
-		atomic_fetch_or(&marks[number / MARK_BITS], UINT64_C(1) << number % MARK_BITS);
+	int highest = atomic_load(&highest_mark);
+
+	if (number < 0 || number >= MARK_NUMBERS)
+		return;
+	if (!atomic_load(&marks_owner))
+		atomic_store(&marks_owner, getpid());
+	atomic_fetch_or(&marks[number / MARK_BITS], mark_bit(number));
+	while (highest < number && !atomic_compare_exchange_weak(&highest_mark, &highest, number))
+		;
 }
 
 bool epoll_is_marked(int number)
 {
-	return number >= 0 && number < FD_MAP_PAGES * FD_MAP_PAGE_SLOTS &&
-	       atomic_load_explicit(&marks[number / MARK_BITS], memory_order_relaxed) >>
-			       number % MARK_BITS &
-		       1;
+	return number >= 0 && number < MARK_NUMBERS &&
+	       atomic_load_explicit(&marks[number / MARK_BITS], memory_order_relaxed) &
+		       mark_bit(number);
+}
+
+void epoll_unmark(int number)
+{
+	if (epoll_is_marked(number) && getpid() == atomic_load(&marks_owner))
+		atomic_fetch_and(&marks[number / MARK_BITS], ~mark_bit(number));
+}
+
+void epoll_unmark_range(unsigned first, unsigned last)
+{
+	int highest = atomic_load(&highest_mark);
+
+	for (unsigned number = first; highest >= 0 && number <= last && number <= (unsigned)highest;
+	     number++)
+		epoll_unmark((int)number);
 }
 
 void epoll_before_fork(void)
@@ -54,6 +86,8 @@ void epoll_after_fork_in_child(void)
 {
 	pthread_mutex_init(&epoll_nesting_lock, NULL);
 	pthread_mutex_init(&epoll_sets_lock, NULL);
+	if (atomic_load(&marks_owner))
+		atomic_store(&marks_owner, getpid());
 	epoll_sets_inherited();
 	epoll_sleep_after_fork_in_child();
 }

@@ -48,12 +48,15 @@ struct sock *epoll_sock(int number);
 
 /*
  * Stores that a number is an epoll descriptor, so that epoll_ctl(2) and poll(2) need no system call to find nested and polled
- * epoll descriptors. A marked number may belong to another descriptor later. epoll_mark_received() finds out whether a number is
- * an epoll descriptor. It does not change errno.
+ * epoll descriptors. If the program closes a number without a function of this library, the number stays marked until it is
+ * used again. epoll_mark_received() finds out whether a number is an epoll descriptor. It does not change errno.
  */
 void epoll_mark(int number);
 void epoll_mark_received(int number);
 bool epoll_is_marked(int number);
+/* To be called before the numbers are closed. */
+void epoll_unmark(int number);
+void epoll_unmark_range(unsigned first, unsigned last);
 
 /* Whether the set of an epoll descriptor is active: the kernel does not report all events. */
 bool epoll_is_active(struct sock *sock);

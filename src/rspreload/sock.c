@@ -323,6 +323,7 @@ void sock_number_reused(int number, const void *caller)
 	int error = errno;
 	struct sock *sock = number < 0 ? NULL : sock_find(number);
 
+	epoll_unmark(number);
 	if (!sock)
 		return;
 	/* The child of a vfork() has its own descriptors, but the table is the parent's. */

@@ -36,6 +36,7 @@ EXPORT int close(int fd)
 	if (sock_in_vfork_child())
 		return real.close(fd);
 	sock_end_stale(__builtin_return_address(0));
+	epoll_unmark(fd);
 	sock = sock_unname(fd, &is_last);
 	if (!sock)
 		return real.close(fd);
@@ -49,8 +50,10 @@ EXPORT int close_range(unsigned first, unsigned last, int flags)
 {
 	DEFERS_CANCEL;
 
-	if (!(flags & (int)CLOSE_RANGE_CLOEXEC) && !sock_in_vfork_child())
+	if (!(flags & (int)CLOSE_RANGE_CLOEXEC) && !sock_in_vfork_child()) {
+		epoll_unmark_range(first, last);
 		sock_unname_range(first, last);
+	}
 	return real.close_range(first, last, flags);
 }
 
@@ -147,6 +150,8 @@ static int duplicate_to(int fd, int to, int flags)
 	int ret;
 
 	ret = real.dup3(fd, to, flags | (sock ? cloexec_of(sock) : 0));
+	if (ret >= 0)
+		epoll_unmark(to);
 	if (ret >= 0 && !sock_in_vfork_child())
 		before = sock_unname(to, &is_last);
 	if (sock)

@@ -134,9 +134,10 @@ EXPORT int eventfd(unsigned count, int flags)
 /* The libraries nest epoll descriptors of their own, which contain no rsockets of the program. */
 static int epoll_created(int number, const void *caller)
 {
+	sock_number_reused(number, caller);
 	if (!preload_is_ours(caller))
 		epoll_mark(number);
-	return created(number, caller);
+	return number;
 }
 
 EXPORT int epoll_create(int size)
