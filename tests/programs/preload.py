@@ -143,7 +143,7 @@ class WithoutTcp:
 
 def ordinary_program(lab, is_rdma):
     program = lab.start(lab.tool("sockets"), **(over_rdma(lab) if is_rdma else {}))
-    check(program.finish(lab.seconds(30)).count(": good") >= 47, program.story())
+    check(program.finish(lab.seconds(30)).count(": good") >= 50, program.story())
 
 
 def iperf3(lab, address, *options):

@@ -34,7 +34,7 @@ int listener;
 int client;
 int server;
 
-static void open_pair(void)
+void open_pair(void)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET,
 				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -470,6 +470,10 @@ static const struct socket_case cases[] = {
 	{"an inner one-shot set stays disabled", inner_one_shot_set_stays_disabled},
 	{"an inner edge-triggered set reports each arrival",
 	 inner_edge_triggered_set_reports_each_arrival},
+	{"an inner set was passed before its first socket",
+	 inner_set_was_passed_before_its_first_socket},
+	{"an inner set has the number of a closed one", inner_set_has_the_number_of_a_closed_one},
+	{"a child uses its copies of nested sets", child_uses_its_copies_of_nested_sets},
 	{"an inner set leaves before its first socket", inner_set_leaves_before_its_first_socket},
 	{"EPOLLEXCLUSIVE has the conditions of the kernel",
 	 epoll_exclusive_has_the_conditions_of_the_kernel},

@@ -27,6 +27,8 @@
 extern const char *running;
 extern int listener, client, server;
 
+/* Connects new sockets. A child does so, because it cannot use the rsockets of its parent. */
+void open_pair(void);
 /* Sends from the client to the server. */
 void put(const char *text);
 void get(const char *text);
@@ -61,6 +63,9 @@ void inner_set_was_added_before_its_first_socket(void);
 void inner_sets_are_nested_before_the_first_socket(void);
 void inner_one_shot_set_stays_disabled(void);
 void inner_edge_triggered_set_reports_each_arrival(void);
+void inner_set_was_passed_before_its_first_socket(void);
+void inner_set_has_the_number_of_a_closed_one(void);
+void child_uses_its_copies_of_nested_sets(void);
 void inner_set_leaves_before_its_first_socket(void);
 void epoll_exclusive_has_the_conditions_of_the_kernel(void);
 void poll_reports_an_epoll_descriptor_with_sockets(void);

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define DEPTH 4
@@ -174,6 +175,106 @@ void inner_edge_triggered_set_reports_each_arrival(void)
 	put("a");
 	MUST(has_event(outer, inner) && is_quiet(outer));
 	get("a");
+	close_sets((int[]){outer, inner, ends[0], ends[1]}, 4);
+}
+
+/* Passes a descriptor over a socket to this process, and closes it. Returns its new number. */
+static int pass(int fd)
+{
+	char byte = 0, control[CMSG_SPACE(sizeof(int))] = {0};
+	struct iovec iov = {&byte, 1};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control,
+			     .msg_controllen = sizeof(control)};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+	int ends[2], received;
+
+	MUST(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+	*cmsg = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)),
+				 .cmsg_level = SOL_SOCKET,
+				 .cmsg_type = SCM_RIGHTS};
+	memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
+	MUST(sendmsg(ends[0], &msg, 0) == 1 && recvmsg(ends[1], &msg, 0) == 1);
+	cmsg = CMSG_FIRSTHDR(&msg);
+	MUST(cmsg && cmsg->cmsg_type == SCM_RIGHTS);
+	memcpy(&received, CMSG_DATA(cmsg), sizeof(received));
+	MUST(!close(fd) && !close(ends[0]) && !close(ends[1]));
+	return received;
+}
+
+void inner_set_was_passed_before_its_first_socket(void)
+{
+	int outer = pass(new_set()), inner = pass(new_set());
+
+	MUST(!change(outer, EPOLL_CTL_ADD, inner, EPOLLIN));
+	MUST(!change(inner, EPOLL_CTL_ADD, server, EPOLLIN));
+	put("x");
+	MUST(has_event(outer, inner) && has_event(inner, server));
+	get("x");
+	MUST(is_quiet(outer) && !close(outer) && !close(inner));
+}
+
+/* The number of a closed epoll descriptor belongs to a pipe, and then to an epoll descriptor again. */
+void inner_set_has_the_number_of_a_closed_one(void)
+{
+	int outer = new_set(), first = new_set(), number = first, ends[2];
+
+	MUST(!close(first) && !pipe(ends));
+	MUST(dup2(ends[0], number) == number);
+	MUST(!change(outer, EPOLL_CTL_ADD, number, EPOLLIN));
+	MUST(write(ends[1], "p", 1) == 1 && has_event(outer, number));
+	if (ends[0] != number)
+		MUST(!close(ends[0]));
+	MUST(!close(number) && !close(ends[1]) && is_quiet(outer));
+	first = new_set();
+	if (first != number)
+		MUST(dup2(first, number) == number && !close(first));
+	MUST(!change(outer, EPOLL_CTL_ADD, number, EPOLLIN));
+	MUST(!change(number, EPOLL_CTL_ADD, server, EPOLLIN));
+	put("x");
+	MUST(has_event(outer, number));
+	get("x");
+	MUST(is_quiet(outer) && !close(outer) && !close(number));
+}
+
+static int use_copies(int outer, int inner, const int ends[2])
+{
+	alarm(PATIENCE_MS / 1000);
+	if (write(ends[1], "p", 1) != 1 || !has_event(outer, inner) || !has_event(inner, ends[0]))
+		return 1;
+	if (read(ends[0], &(char){0}, 1) != 1 || !is_quiet(outer))
+		return 2;
+	open_pair();
+	if (change(inner, EPOLL_CTL_ADD, server, EPOLLIN) || !is_quiet(outer))
+		return 3;
+	put("x");
+	return has_event(outer, inner) && has_event(inner, server) ? 0 : 4;
+}
+
+/* Before the first socket of the parent, and after it. The child has sockets of its own. */
+void child_uses_its_copies_of_nested_sets(void)
+{
+	int outer = new_set(), inner = new_set(), ends[2], status;
+
+	MUST(!pipe(ends));
+	MUST(!change(inner, EPOLL_CTL_ADD, ends[0], EPOLLIN));
+	MUST(!change(outer, EPOLL_CTL_ADD, inner, EPOLLIN));
+	for (int round = 0; round < 2; round++) {
+		pid_t child = fork();
+
+		MUST(child >= 0);
+		if (!child)
+			_exit(use_copies(outer, inner, ends));
+		MUST(waitpid(child, &status, 0) == child && WIFEXITED(status));
+		MUST(!WEXITSTATUS(status));
+		if (!round)
+			MUST(!change(inner, EPOLL_CTL_ADD, server, EPOLLIN));
+		put("x");
+		MUST(has_event(outer, inner) && has_event(inner, server));
+		get("x");
+		MUST(is_quiet(outer));
+	}
 	close_sets((int[]){outer, inner, ends[0], ends[1]}, 4);
 }
 
