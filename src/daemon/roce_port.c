@@ -6,8 +6,10 @@
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/netdev.h"
 #include "link/udp_group.h"
@@ -18,6 +20,10 @@
 
 /* More datagrams than the receive buffer of an idle socket can hold. The limit ends the loop if datagrams keep arriving. */
 #define DRAIN_DATAGRAMS 64
+
+/* For this time a new daemon waits until the processes of a preceding one have left the port. */
+#define LEFT_WAIT_NS CLOCK_NS_PER_S
+#define LEFT_POLL_NS (5 * CLOCK_NS_PER_MS)
 
 /* A socket leaves the reuseport group by connecting to the discard port of this host, which only root can bind. */
 #define DISCARD_PORT 9
@@ -40,6 +46,21 @@ static int prepare_and_bind(int fd)
 	if (!ret)
 		ret = udp_group_receive_all(fd, false);
 	return ret ? ret : udp_socket_bind(fd, PACKET_UDP_PORT);
+}
+
+/* Whether the port can be bound; `is_shared`: by a further socket of this user. 0 or -errno. */
+static int try_bind(bool is_shared)
+{
+	int fd = udp_socket_open();
+	int ret;
+
+	if (fd < 0)
+		return fd;
+	ret = is_shared ? roce_port_set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1) : 0;
+	if (!ret)
+		ret = udp_socket_bind(fd, PACKET_UDP_PORT);
+	close(fd);
+	return ret;
 }
 
 /* Opens the next socket of the reuseport group. Returns the descriptor or -errno. */
@@ -102,9 +123,20 @@ void roce_port_init(struct roce_port *port)
 	roce_port_set_sources(port);
 }
 
+void roce_port_wait(void)
+{
+	const struct timespec pause = {.tv_nsec = LEFT_POLL_NS};
+	uint64_t end_ns = clock_now_ns() + LEFT_WAIT_NS;
+
+	/* A socket of another RoCE implementation or user does not permit the second call. */
+	while (try_bind(false) == -EADDRINUSE && !try_bind(true) && clock_now_ns() < end_ns)
+		nanosleep(&pause, NULL);
+}
+
 void roce_port_open(struct roce_port *port)
 {
-	port->error = 0;
+	/* In a group with other sockets, the BPF program would select wrong ones. */
+	port->error = try_bind(false);
 	for (uint32_t slot = 0; slot < IPC_SLOTS && !port->error; slot++)
 		port->error = open_slot(port, slot);
 	if (!port->error)

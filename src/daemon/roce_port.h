@@ -32,8 +32,14 @@ struct roce_port {
 
 void roce_port_init(struct roce_port *port);
 
-/* Opens all sockets and sets port->error. Fails if another RoCE implementation of this host, such as the kernel's rxe,
- * has the port. To be called only while the port is not open. */
+/*
+ * Waits up to 1 s while processes of a preceding daemon, which was killed, have sockets of the port. A process closes its socket
+ * when it detects the end of its daemon; a stopped process does so when it continues.
+ */
+void roce_port_wait(void);
+
+/* Opens all sockets and sets port->error. Fails if another RoCE implementation of this host, such as the kernel's rxe, or a
+ * process of a preceding daemon has the port. To be called only while the port is not open. */
 void roce_port_open(struct roce_port *port);
 void roce_port_close(struct roce_port *port);
 

@@ -250,6 +250,7 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 		goto err_start;
 	roce_port_init(&server->port);
 	roce_forward_init(&server->forward);
+	roce_port_wait();
 	if (server_open_port(server))
 		log_warn("RoCE to other hosts is not available: UDP port 4791: %s",
 			 strerror(-server->port.error));
