@@ -212,6 +212,24 @@ static int view_check(void)
 	return -EINVAL;
 }
 
+/*
+ * Fills the list; -errno. The engine thread detects the daemon's end, but an engine has no thread until a context is opened. Then the
+ * failed request detects it, and the next daemon is used.
+ */
+static int devices_list(struct engine *engine, struct device_list *list)
+{
+	int ret = devices_fetch(engine, list);
+
+	if (ret != -ENODEV)
+		return ret;
+	engine_lose_daemon(engine);
+	engine = engine_get();
+	if (!engine)
+		return -errno;
+	list->count = 0;
+	return devices_fetch(engine, list);
+}
+
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	struct device_list list = {0};
@@ -221,7 +239,7 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 	if (!ret)
 		ret = view_check();
 	if (!ret)
-		ret = devices_fetch(engine, &list);
+		ret = devices_list(engine, &list);
 	if (means_no_devices(ret)) {
 		list.count = 0;
 		ret = 0;

@@ -153,6 +153,9 @@ struct engine {
  */
 struct engine *engine_get(void) __attribute__((warn_unused_result));
 
+/* A request has detected that the daemon connection is lost: what the engine thread does when it detects this. No lock is held. */
+void engine_lose_daemon(struct engine *engine);
+
 /* Starts the engine thread unless it is running. */
 int engine_start(struct engine *engine) __attribute__((warn_unused_result));
 

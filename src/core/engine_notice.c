@@ -47,6 +47,13 @@ static void engine_die(struct engine *engine)
 	av_calls_end(engine);
 }
 
+void engine_lose_daemon(struct engine *engine)
+{
+	engine_lock(engine);
+	engine_die(engine);
+	engine_unlock(engine);
+}
+
 static void take_device_notice(struct engine *engine, const struct ipc_hdr *notice, const int *fds,
 			       int nfds)
 {

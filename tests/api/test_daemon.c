@@ -34,6 +34,28 @@ static void lose_daemon(struct ibv_context *ctx)
 	device_is_lost(ctx);
 }
 
+static int count_devices(void)
+{
+	struct ibv_device **list;
+	int count = -1;
+
+	list = ibv_get_device_list(&count);
+	assert_non_null(list);
+	ibv_free_device_list(list);
+	return count;
+}
+
+/* The first case: the process has opened no device, so no thread detects the end of the daemon. */
+static void ibv_get_device_list_after_daemon_death_uses_new_daemon(void **state)
+{
+	int count = count_devices();
+
+	(void)state;
+	assert_true(count > 0);
+	host_kill_daemon();
+	assert_int_equal(count_devices(), count);
+}
+
 static void ibv_open_device_rejected_by_daemon_fails(void **state)
 {
 	struct impostor impostor;
@@ -171,6 +193,7 @@ static void ibv_modify_qp_local_transport_to_other_host_fails(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ibv_get_device_list_after_daemon_death_uses_new_daemon),
 		cmocka_unit_test(ibv_open_device_rejected_by_daemon_fails),
 		cmocka_unit_test(ibv_open_device_without_daemon_fails),
 		cmocka_unit_test(ibv_open_device_removed_interface_fails),
