@@ -126,6 +126,9 @@ static int context_open(struct engine *engine, struct device *device, int cmd_fd
 	if (cmd_fd >= 0)
 		mark_import(engine, *made);
 	list_add_tail(&(*made)->node, &engine->contexts);
+	/* The engine has reported the daemon's end to the contexts of the list before this one was added. */
+	if (engine->is_fatal)
+		async_device_fatal(*made);
 	engine_unlock(engine);
 	return 0;
 }

@@ -10,11 +10,13 @@
 #include "impostor.h"
 
 #include <arpa/inet.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define FATAL_WITHIN_MS 10000
+#define KILLS		20
 
 static void device_is_lost(struct ibv_context *ctx)
 {
@@ -54,6 +56,44 @@ static void ibv_get_device_list_after_daemon_death_uses_new_daemon(void **state)
 	assert_true(count > 0);
 	host_kill_daemon();
 	assert_int_equal(count_devices(), count);
+}
+
+/* Opens and closes the device until `first` reports the end of the daemon. */
+static void open_until_lost(struct ibv_context *first)
+{
+	while (!readable_within(first->async_fd, 0)) {
+		struct ibv_context *ctx = ibv_open_device(first->device);
+		struct ibv_pd *pd;
+
+		if (!ctx)
+			continue;
+		pd = ibv_alloc_pd(ctx);
+		if (pd)
+			assert_int_equal(ibv_dealloc_pd(pd), 0);
+		else
+			device_is_lost(ctx);
+		assert_int_equal(ibv_close_device(ctx), 0);
+	}
+}
+
+/* A context that is created while the engine thread detects the end of the daemon gets the event, too. */
+static void ibv_open_device_while_daemon_dies_reports_device_fatal(void **state)
+{
+	(void)state;
+	for (int i = 0; i < KILLS; i++) {
+		struct ibv_device **list = ibv_get_device_list(NULL);
+		struct ibv_context *ctx;
+
+		assert_non_null(list);
+		assert_non_null(list[0]);
+		ctx = ibv_open_device(list[0]);
+		assert_non_null(ctx);
+		assert_int_equal(kill(host_daemon_pid(), SIGKILL), 0);
+		open_until_lost(ctx);
+		device_is_lost(ctx);
+		assert_int_equal(ibv_close_device(ctx), 0);
+		ibv_free_device_list(list);
+	}
 }
 
 static void ibv_open_device_rejected_by_daemon_fails(void **state)
@@ -194,6 +234,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ibv_get_device_list_after_daemon_death_uses_new_daemon),
+		cmocka_unit_test(ibv_open_device_while_daemon_dies_reports_device_fatal),
 		cmocka_unit_test(ibv_open_device_rejected_by_daemon_fails),
 		cmocka_unit_test(ibv_open_device_without_daemon_fails),
 		cmocka_unit_test(ibv_open_device_removed_interface_fails),
