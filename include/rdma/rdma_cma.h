@@ -335,7 +335,7 @@ enum { RDMA_MAX_RESP_RES = 0xff, RDMA_MAX_INIT_DEPTH = 0xff };
  * does not acknowledge it within the local ACK timeout. 0 to 7; larger values are taken as 7.
  * Afterwards the operation completes with IBV_WC_RETRY_EXC_ERR and the QP is in ERR. The value of
  * rdma_connect() applies to both QPs; rdma_accept() ignores it. In RDMA_CM_EVENT_CONNECT_REQUEST:
- * the value for the QP of this side.
+ * the value for the QP of this side. In other events: 0, because only the request contains it.
  * *rnr_retry_count*: number of times that the peer retransmits an operation that needs a receive WR
  * while no receive WR is posted here (receiver not ready, RNR). 0 to 6; 7 and larger values:
  * without limit. Afterwards the operation completes with IBV_WC_RNR_RETRY_EXC_ERR at the peer and
@@ -1002,11 +1002,12 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *q
  * *id*: an id whose route is resolved, by rdma_resolve_route(), rdma_create_ep() or
  * RDMA_OPTION_IB_PATH.
  * *conn_param*: parameters of the connection. Of a datagram id only the private data is used. NULL
- * is permitted if the id has a QP: the maxima of the device for responder_resources and
- * initiator_depth, retry_count 7, rnr_retry_count 7 and no private data.
+ * is permitted if the id has a QP or its port space is not RDMA_PS_TCP: the maxima of the device
+ * for responder_resources and initiator_depth, retry_count 7, rnr_retry_count 7 and no private
+ * data.
  * Types: struct rdma_conn_param.
  * Returns 0, or -1 with errno. Sync: ESTABLISHED; if the id has no QP, CONNECT_RESPONSE.
- * Errors: EINVAL: the route is not resolved, *conn_param* is NULL and the id has no QP,
+ * Errors: EINVAL: the route is not resolved, *conn_param* is NULL and not permitted to be,
  * responder_resources or initiator_depth exceed the limits of the device (RDMA_PS_TCP), the private
  * data is too long, or the id is already connecting; EPERM: qp_num is not a QP of this user.
  * Threads: any. Does not block on an asynchronous id. If a signal interrupts the wait on a

@@ -19,7 +19,6 @@ void cma_on_response(struct cma_id *id, struct ipc_cm_event *event)
 	event->event = RDMA_CM_EVENT_CONNECT_RESPONSE;
 	param->responder_resources = id->responder_resources;
 	param->initiator_depth = id->initiator_depth;
-	param->retry_count = id->qp.retry_count;
 	param->qp_type = id->qp_type;
 	cma_event_push(id, id, event);
 }

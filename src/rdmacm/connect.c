@@ -24,10 +24,10 @@ static int connect_check_param(const struct rcm_id *id, const struct rdma_conn_p
 {
 	if (!id->device)
 		return -EINVAL;
-	if (!param)
-		return id->pub.qp ? 0 : -EINVAL;
 	if (id->pub.ps != RDMA_PS_TCP)
 		return 0;
+	if (!param)
+		return id->pub.qp ? 0 : -EINVAL;
 	if (!is_served(param->responder_resources, id->device->max_responder_resources,
 		       RDMA_MAX_RESP_RES) ||
 	    !is_served(param->initiator_depth, id->device->max_initiator_depth,
@@ -227,7 +227,7 @@ static int accept_id(struct rcm_id *id, const struct rdma_conn_param *param)
 		return rcm_event_complete(id, RDMA_CM_EVENT_ESTABLISHED);
 	ret = check_turn(id, id->is_requested && !id->has_connection);
 	if (!ret)
-		ret = connect_check_param(id, param);
+		ret = param || id->pub.qp ? connect_check_param(id, param) : -EINVAL;
 	if (!ret)
 		ret = make_accept(id, param, &req);
 	if (ret)

@@ -273,8 +273,6 @@ static void rdma_establish_ud_fails(void **state)
 	(void)state;
 	ends_listen(&ends, NULL, 8);
 	ends_resolve(&ends);
-	/* Without a QP the call needs a QPN. */
-	assert_minus1_errno(rdma_connect(ends.active, NULL), EINVAL);
 	param.private_data_len = SIDR_REQ_BYTES + 1;
 	assert_minus1_errno(rdma_connect(ends.active, &param), EINVAL);
 	param.private_data_len = SIDR_REQ_BYTES;
@@ -353,6 +351,26 @@ static void rdma_init_qp_attr_ud_moves_own_qp(void **state)
 	assert_int_equal(rdma_ack_cm_event(event), 0);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_int_equal(ibv_destroy_cq(init.send_cq), 0);
+	ends_close(&ends);
+}
+
+/* A SIDR_REQ contains no QPN, so that the active side needs no QP and no parameters. A SIDR_REP contains one. */
+static void rdma_connect_ud_without_qp_and_parameters_succeeds(void **state)
+{
+	struct rdma_cm_event *event;
+	struct ends ends;
+
+	(void)state;
+	ends_listen(&ends, NULL, 8);
+	ends_resolve(&ends);
+	ends_request(&ends, NULL);
+	assert_minus1_errno(rdma_accept(ends.passive, NULL), EINVAL);
+	ends_create_qp(ends.passive);
+	assert_int_equal(rdma_accept(ends.passive, NULL), 0);
+	event = cm_get(ends.client, RDMA_CM_EVENT_ESTABLISHED);
+	assert_int_equal(event->param.ud.qp_num, ends.passive->qp->qp_num);
+	assert_int_equal(event->param.ud.qkey, RDMA_UDP_QKEY);
+	assert_int_equal(rdma_ack_cm_event(event), 0);
 	ends_close(&ends);
 }
 
@@ -492,6 +510,7 @@ int main(void)
 		TEST(rdma_establish_ud_fails),
 		TEST(rdma_disconnect_ud_fails),
 		TEST(rdma_init_qp_attr_ud_moves_own_qp),
+		TEST(rdma_connect_ud_without_qp_and_parameters_succeeds),
 		TEST(rdma_bind_addr_port_spaces_have_separate_ports),
 		TEST(rdma_create_ep_ud_endpoints_connect),
 		TEST(rdma_create_ep_ud_rejected_fails_with_econnrefused),
