@@ -499,7 +499,7 @@ enum {
 	RDMA_OPTION_ID_TOS = 0,	       /* uint8_t: type of service of the packets (RFC 2474) */
 	RDMA_OPTION_ID_REUSEADDR = 1,  /* int: whether others may bind to the address too */
 	RDMA_OPTION_ID_AFONLY = 2,     /* int: whether a wildcard is of one family */
-	RDMA_OPTION_ID_ACK_TIMEOUT = 3 /* uint8_t, 0 to 31: local ACK timeout, 4.096 us * 2^n */
+	RDMA_OPTION_ID_ACK_TIMEOUT = 3 /* uint8_t, 0 to 31: ACK timeout, 4.096 us * 2^n; 0: none */
 };
 
 /* Options of RDMA_OPTION_IB. */
@@ -678,8 +678,12 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
  * - RDMA_OPTION_ID_AFONLY, int: nonzero: a wildcard address includes only its own address family.
  * By default 0.0.0.0 includes IPv4 only and :: includes IPv4 and IPv6. Set it before the id
  * listens.
- * - RDMA_OPTION_ID_ACK_TIMEOUT, uint8_t, 0 to 31: local ACK timeout of the QP, 4.096 us * 2^n.
- * Takes effect with the next connection. EINVAL for a datagram id.
+ * - RDMA_OPTION_ID_ACK_TIMEOUT, uint8_t, 0 to 31: local ACK timeout of the QP, 4.096 us * 2^n; 0:
+ * no timeout, so that the QP waits indefinitely for a response. The value is for the QP of this id
+ * only; the peer sets its own. Set it on the active side before the peer accepts, on the passive
+ * side before rdma_accept(). If it is set before rdma_resolve_route() and is not 0, the packet
+ * lifetime of the path becomes n - 1, and the peer uses n unless it sets the option. EINVAL unless
+ * the QP type of the id is IBV_QPT_RC or IBV_QPT_XRC_SEND.
  *
  * Options of RDMA_OPTION_IB:
  *

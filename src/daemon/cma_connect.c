@@ -41,9 +41,10 @@ static int cma_connect_check_param(const struct cma_id *id, const struct ipc_cm_
 	return cma_check_qpn(id, param->qp_num);
 }
 
+/* Twice the life time of a packet (IBA 1.x §12.7.34); the ACK delay of the peer is negligible. */
 uint8_t cma_ack_timeout_of(const struct cma_id *id)
 {
-	return id->ack_timeout ? id->ack_timeout : (uint8_t)(id->route.packet_life_time + 1);
+	return (uint8_t)(id->route.packet_life_time + 1);
 }
 
 /* Stores the client's parameters until the response arrives. */

@@ -135,6 +135,12 @@ static int set_family_only(struct cma_id *id, int value)
 /* The ACK timeout has 5 bits in a REQ. */
 #define ACK_TIMEOUT_MAX 31
 
+/* As in Linux: only the QPs that send requests and wait for responses have the option. */
+static bool cma_id_has_ack_timeout(const struct cma_id *id)
+{
+	return id->qp_type == IBV_QPT_RC || id->qp_type == IBV_QPT_XRC_SEND;
+}
+
 static int set_id_option(struct cma_id *id, const struct ipc_cm_set_option *req)
 {
 	int value;
@@ -148,7 +154,7 @@ static int set_id_option(struct cma_id *id, const struct ipc_cm_set_option *req)
 		return 0;
 	case RDMA_OPTION_ID_ACK_TIMEOUT:
 		if (req->value_len != sizeof(uint8_t) || req->value[0] > ACK_TIMEOUT_MAX ||
-		    cma_is_datagram(id))
+		    !cma_id_has_ack_timeout(id))
 			return -EINVAL;
 		id->ack_timeout = req->value[0];
 		return 0;

@@ -66,6 +66,7 @@ static void request_place(struct cma_id *id, const struct cma_request *request,
 	route->flow_label = request->flow_label;
 	route->traffic_class = request->traffic_class;
 	route->sl = request->sl;
+	route->packet_life_time = cma_path_life_time(request->qp.timeout, 0);
 }
 
 static bool is_xrc_target(uint8_t qp_type)

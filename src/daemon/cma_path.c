@@ -37,6 +37,12 @@ static uint8_t rate_of(const struct netdev *dev)
 	return rate;
 }
 
+/* An ACK timeout is twice the packet life time (IBA 1.x §12.7.34). 0 is no timeout. */
+uint8_t cma_path_life_time(uint8_t ack_timeout, uint8_t without)
+{
+	return ack_timeout ? (uint8_t)(ack_timeout - 1) : without;
+}
+
 void cma_path_fill(struct cma_id *id, const struct netdev *dev, uint8_t mtu)
 {
 	struct ipc_cm_route *route = &id->route;
@@ -50,7 +56,7 @@ void cma_path_fill(struct cma_id *id, const struct netdev *dev, uint8_t mtu)
 	route->hop_limit = HOP_LIMIT;
 	route->traffic_class = id->has_tos ? id->tos : 0;
 	route->rate = rate_of(dev);
-	route->packet_life_time = LOCAL_PACKET_LIFE_TIME;
+	route->packet_life_time = cma_path_life_time(id->ack_timeout, LOCAL_PACKET_LIFE_TIME);
 }
 
 /* The MTU of a peer on another host is unknown here. If the REQ's path MTU exceeds the MTU of the peer's device,

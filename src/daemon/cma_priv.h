@@ -187,7 +187,7 @@ struct cma_id {
 
 	/* options */
 	uint8_t tos;
-	uint8_t ack_timeout; /* 0: derived from the path */
+	uint8_t ack_timeout; /* determines the life time of the path; 0: not set, or no timer */
 	bool has_tos;
 	bool has_family_only; /* the client has set binding.is_family_only */
 
@@ -301,6 +301,8 @@ void cma_neigh_cancel(struct cma_id *id);
 int cma_resolve_route(struct cma_id *id);
 int cma_set_path(struct cma_id *id, const struct ibv_path_record *record);
 void cma_path_fill(struct cma_id *id, const struct netdev *dev, uint8_t mtu);
+/* The packet life time that belongs to an ACK timeout; `without`: for the ACK timeout 0. */
+uint8_t cma_path_life_time(uint8_t ack_timeout, uint8_t without);
 
 /* cma_connect.c: requests of connections */
 int cma_connect(struct cma_id *id, const struct ipc_cm_connect *req);

@@ -85,8 +85,10 @@ struct rcm_id {
 	uint64_t last_membership;
 
 	struct ibv_sa_path_rec path;
-	struct ipc_cm_route route;   /* from the last reply or event */
-	struct ipc_cm_qp qp_param;   /* negotiated; remote_qpn 0: not yet */
+	struct ipc_cm_route route; /* from the last reply or event */
+	struct ipc_cm_qp qp_param; /* negotiated; remote_qpn 0: not yet */
+	bool has_ack_timeout; /* RDMA_OPTION_ID_ACK_TIMEOUT was set: used instead of qp_param.timeout */
+	uint8_t ack_timeout;	     /* 0: no timeout */
 	uint8_t responder_resources; /* of the connection request, from the local side's view */
 	uint8_t initiator_depth;
 	struct rcm_endpoint endpoint;

@@ -50,15 +50,30 @@ static int rdmacm_option_set_path(struct rcm_id *id, const void *value, size_t b
 	return -EINVAL;
 }
 
+/*
+ * The option is for the local QP only, as with Linux. It takes effect when the QP moves to RTS: on the active side when the REP
+ * arrives, on the passive side in rdma_accept(). If the route is resolved later, the path and the REQ have the value, too.
+ */
+static void rdmacm_option_store_ack_timeout(struct rcm_id *id, uint8_t timeout)
+{
+	id->ack_timeout = timeout;
+	id->has_ack_timeout = true;
+}
+
 static int set_option(struct rcm_id *id, int level, int name, const void *value, size_t bytes)
 {
+	int ret;
+
 	if (level == RDMA_OPTION_IB && name == RDMA_OPTION_IB_PATH)
 		return rdmacm_option_set_path(id, value, bytes);
 	if (level != RDMA_OPTION_ID || name < 0 || name >= ID_OPTIONS)
 		return -ENOSYS;
 	if (!value || bytes != id_option_bytes[name])
 		return -EINVAL;
-	return set_value(id, level, name, value, bytes);
+	ret = set_value(id, level, name, value, bytes);
+	if (!ret && name == RDMA_OPTION_ID_ACK_TIMEOUT)
+		rdmacm_option_store_ack_timeout(id, *(const uint8_t *)value);
+	return ret;
 }
 
 int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen)

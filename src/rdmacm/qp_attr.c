@@ -72,7 +72,7 @@ static void set_rts(const struct rcm_id *id, enum ibv_qp_type type, struct ibv_q
 	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	if (!qp_attr_is_reliable(type))
 		return;
-	attr->timeout = id->qp_param.timeout;
+	attr->timeout = id->has_ack_timeout ? id->ack_timeout : id->qp_param.timeout;
 	attr->retry_cnt = id->qp_param.retry_count;
 	attr->rnr_retry = id->qp_param.rnr_retry_count;
 	attr->max_rd_atomic = id->qp_param.max_rd_atomic;

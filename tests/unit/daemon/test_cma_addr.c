@@ -338,6 +338,34 @@ static void cma_set_option_invalid_option_fails(void **state)
 			 -EINVAL);
 }
 
+/* As in Linux: the QPs of other types have no ACK timer. */
+static void cma_set_option_ack_timeout_depends_on_qp_type(void **state)
+{
+	static const struct {
+		enum ibv_qp_type type;
+		int status;
+	} types[] = {
+		{IBV_QPT_RC, 0},
+		{IBV_QPT_XRC_SEND, 0},
+		{IBV_QPT_UC, -EINVAL},
+		{IBV_QPT_UD, -EINVAL},
+		{IBV_QPT_XRC_RECV, -EINVAL},
+	};
+	uint32_t id;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		desk_ps = types[i].type == IBV_QPT_UD ? RDMA_PS_UDP : RDMA_PS_IB;
+		desk_qp_type = (uint8_t)types[i].type;
+		assert_int_equal(desk_create(&user, &id, 1), 0);
+		assert_int_equal(desk_option(&user, id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
+					     0, 1),
+				 types[i].status);
+	}
+	desk_ps = RDMA_PS_TCP;
+	desk_qp_type = IBV_QPT_RC;
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, desk_open, desk_close)
 
 int main(void)
@@ -360,6 +388,7 @@ int main(void)
 		TEST(cma_resolve_addr_removed_device_fails),
 		TEST(cma_resolve_addr_mixed_families_fail),
 		TEST(cma_set_option_invalid_option_fails),
+		TEST(cma_set_option_ack_timeout_depends_on_qp_type),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
