@@ -93,6 +93,8 @@ struct roce_qp {
 		uint32_t max_psn;
 		struct lane_range lanes;
 		bool may_overtake; /* the last response had takes_ahead */
+		bool has_whole;	   /* whole_psn is set */
+		uint32_t whole_psn; /* of the first message of several packets (requester_splits()) */
 		struct read_reorder read_reorder;
 		uint32_t unasked_pkts; /* packets since the last with the AckReq bit */
 		uint32_t read_ends

@@ -196,12 +196,18 @@ static bool requester_wants_ack(struct roce_qp *rqp, uint32_t psn, bool ends)
 /*
  * Whether each packet of a WRITE is a WRITE of its own. Its packets then have the same length and are one GSO burst. Otherwise the RETH
  * makes the first packet longer than the others, which need a second system call (docs/adr/0056).
+ *
+ * The first message of several packets is not split: a peer with another path MTU refuses its first packet, as it refuses that of a NIC.
+ * A larger path MTU of the peer would admit the parts. After 2^24 packets another message may have the same PSN, and is not split either.
  */
 static bool requester_splits(const struct roce_qp *rqp, const struct send_wqe *wqe)
 {
-	return rqp->qp->type == IBV_QPT_RC && wqe_info(wqe)->kind == WR_KIND_WRITE &&
-	       !wqe_has_imm(wqe) && wqe->length_bytes <= SPLIT_BYTES &&
-	       wqe->length_bytes <= SPLIT_PKTS * rqp->mtu_bytes;
+	if (rqp->qp->type != IBV_QPT_RC || wqe_info(wqe)->kind != WR_KIND_WRITE ||
+	    wqe_has_imm(wqe) || wqe->length_bytes > SPLIT_BYTES ||
+	    wqe->length_bytes > SPLIT_PKTS * rqp->mtu_bytes)
+		return false;
+	return wqe->length_bytes <= rqp->mtu_bytes ||
+	       (rqp->tx.has_whole && wqe->ssn != rqp->tx.whole_psn);
 }
 
 /*
@@ -235,6 +241,11 @@ static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wq
 	struct sge_iovs payload = {.iov = slot->iov, .max = MAX_SGE};
 	enum vendor_err err = VENDOR_ERR_NONE;
 	bool is_readable;
+
+	if (__builtin_expect(!rqp->tx.has_whole && !ends, 0)) {
+		rqp->tx.has_whole = true;
+		rqp->tx.whole_psn = wqe->ssn;
+	}
 
 	if (bytes)
 		err = sge_gather(rqp->qp, wqe, at, bytes, false, &payload);
