@@ -1058,9 +1058,10 @@ enum ibv_wc_status {
 	IBV_WC_LOC_PROT_ERR,   /* an SGE is not inside an MR of this PD, or lacks LOCAL_WRITE */
 	IBV_WC_WR_FLUSH_ERR,   /* not carried out: the QP was in ERR, or went there */
 	IBV_WC_MW_BIND_ERR,    /* bind or invalidation not permitted */
-	IBV_WC_BAD_RESP_ERR,   /* invalid response of the peer */
+	IBV_WC_BAD_RESP_ERR, /* invalid response of the peer, for example because path_mtu differs */
 	IBV_WC_LOC_ACCESS_ERR, /* receive of an aborted WRITE with immediate data */
-	IBV_WC_REM_INV_REQ_ERR, /* request that the peer cannot execute: receive too short, bad alignment */
+	/* request that the peer cannot execute: receive too short, bad alignment, other path_mtu */
+	IBV_WC_REM_INV_REQ_ERR,
 	IBV_WC_REM_ACCESS_ERR, /* invalid rkey, range or access rights at the peer */
 	IBV_WC_REM_OP_ERR,     /* error of the peer, for example an invalid receive WR */
 	IBV_WC_RETRY_EXC_ERR,  /* no ACK after retry_cnt retransmissions */
@@ -1703,7 +1704,7 @@ enum ibv_mig_state {
 struct ibv_qp_attr {
 	enum ibv_qp_state qp_state;
 	enum ibv_qp_state cur_qp_state;
-	enum ibv_mtu path_mtu; /* RC, UC: not more than the port's active_mtu */
+	enum ibv_mtu path_mtu; /* RC, UC: that of the peer; not more than the port's active_mtu */
 	enum ibv_mig_state path_mig_state;
 	uint32_t qkey;	      /* UD */
 	uint32_t rq_psn;      /* 24 bits, others are ignored: first PSN from the peer. RC, UC */
@@ -1719,7 +1720,7 @@ struct ibv_qp_attr {
 	uint8_t en_sqd_async_notify; /* 1: IBV_EVENT_SQ_DRAINED when drained */
 	uint8_t sq_draining;	     /* query: 1 while draining */
 	uint8_t max_rd_atomic;	     /* outstanding READs and atomics of this side; 0 means 1. RC */
-	uint8_t max_dest_rd_atomic;  /* outstanding READs and atomics of the peer; 0 means 1. RC */
+	uint8_t max_dest_rd_atomic;  /* outstanding READs and atomics of the peer; 0: none. RC */
 	uint8_t min_rnr_timer;	     /* 0 to 31: time code for the peer after an RNR NAK. RC */
 	uint8_t port_num;	     /* from 1 */
 	uint8_t timeout;	     /* 0 to 31: ACK timeout 4.096 us * 2^n; 0: infinite. RC */
@@ -4324,6 +4325,12 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
  * State: RESET empties both queues and removes the completions of the QP from its CQs. ERR
  * completes all queued WRs with IBV_WC_WR_FLUSH_ERR. A QP can also enter ERR because of an error;
  * ibv_query_qp() then reports the state, but ibv_qp.state does not.
+ * Notes: two attributes must agree with those of the peer's QP. If max_rd_atomic exceeds
+ * max_dest_rd_atomic of the peer, READs and atomics complete with IBV_WC_REM_INV_REQ_ERR when more
+ * are outstanding than the peer permits; with max_dest_rd_atomic 0, all do. If path_mtu differs,
+ * messages that are longer than the smaller one fail: SEND and WRITE with IBV_WC_REM_INV_REQ_ERR,
+ * READ with IBV_WC_BAD_RESP_ERR. UC drops them. Between processes of one host such a QP is slower,
+ * because the process of the peer executes the operations.
  * Events: IBV_EVENT_SQ_DRAINED after RTS to SQD, if en_sqd_async_notify is set;
  * IBV_EVENT_QP_LAST_WQE_REACHED in ERR, if the QP has an SRQ.
  * Since IBVERBS_1.1. Source: ibv_modify_qp(3), IBA 1.x §11.2, §10.3.1. See also: ibv_create_qp(),

@@ -19,6 +19,8 @@ static const char *const result_names[] = {
 	[ACCESS_INVALIDATE] = "key cannot be invalidated",
 	[ACCESS_ALIGN] = "atomic not aligned or not of 8 bytes",
 	[ACCESS_GONE] = "registered memory was unmapped",
+	[ACCESS_DEPTH] = "too many reads at once",
+	[ACCESS_MTU] = "another path mtu",
 };
 static_assert(COUNT(result_names) == ACCESS_RESULT_COUNT, "every result has a name");
 
@@ -35,6 +37,8 @@ static const enum vendor_err result_vendor_errs[] = {
 	[ACCESS_INVALIDATE] = VENDOR_ERR_NOT_INVALIDATABLE,
 	[ACCESS_ALIGN] = VENDOR_ERR_ATOMIC_ALIGN,
 	[ACCESS_GONE] = VENDOR_ERR_MEMORY_GONE,
+	[ACCESS_DEPTH] = VENDOR_ERR_READ_DEPTH,
+	[ACCESS_MTU] = VENDOR_ERR_PATH_MTU,
 };
 static_assert(COUNT(result_vendor_errs) == ACCESS_RESULT_COUNT, "every result has a reason");
 

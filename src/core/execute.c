@@ -264,6 +264,8 @@ void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result)
 		wc.vendor_err = in->local_err;
 		break;
 	case ACCESS_OK:
+	case ACCESS_DEPTH:
+	case ACCESS_MTU:
 		/* The WR itself is valid. */
 		wc.status = IBV_WC_WR_FLUSH_ERR;
 		wc.vendor_err = VENDOR_ERR_FLUSHED;

@@ -24,6 +24,8 @@ enum access_result {
 	ACCESS_INVALIDATE, /* the key to invalidate is not a type 2 memory window of this QP */
 	ACCESS_ALIGN,	   /* an unaligned atomic */
 	ACCESS_GONE, /* the MR's pages cannot be accessed: unmapped, protected, or behind the end of their file */
+	ACCESS_DEPTH, /* more outstanding READs and atomics than max_dest_rd_atomic: IBA 1.x §9.7.4.1.4 */
+	ACCESS_MTU, /* the packets of the message do not have the path MTU of the QP: IBA 1.x §9.7.4.1 */
 	ACCESS_RESULT_COUNT
 };
 

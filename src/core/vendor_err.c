@@ -37,6 +37,9 @@ static const char *const texts[] = {
 	[VENDOR_ERR_WINDOW] =
 		"the memory window to bind was deallocated, or is of type 2 and already bound",
 	[VENDOR_ERR_INJECTED] = "USRDMA_FAULT injected the failure",
+	[VENDOR_ERR_READ_DEPTH] =
+		"more READs and atomics were outstanding than max_dest_rd_atomic of the peer's queue pair",
+	[VENDOR_ERR_PATH_MTU] = "the peer's queue pair has another path_mtu",
 };
 static_assert(COUNT(texts) == VENDOR_ERR_COUNT, "every vendor_err has a text");
 

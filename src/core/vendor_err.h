@@ -32,6 +32,8 @@ enum vendor_err {
 	VENDOR_ERR_DATAGRAM_LENGTH, /* the datagram exceeds the port's MTU */
 	VENDOR_ERR_WINDOW,   /* bind of an unknown window, or of a type 2 window that is bound */
 	VENDOR_ERR_INJECTED, /* a fault point completed the WR (base/fault.h) */
+	VENDOR_ERR_READ_DEPTH, /* remote: more outstanding READs and atomics than max_dest_rd_atomic */
+	VENDOR_ERR_PATH_MTU, /* path_mtu of the two QPs differs */
 	VENDOR_ERR_COUNT
 };
 

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,7 +29,7 @@
  * may use the entry of a revoked object for another object.
  */
 #define SEGMENT_MAGIC	0x75736567u
-#define SEGMENT_VERSION 9
+#define SEGMENT_VERSION 10
 #define SEGMENT_QPS	IPC_SLOT_QPNS
 #define SEGMENT_MRS	(1u << 20)
 #define SEGMENT_SHARES	1024u
@@ -86,15 +87,11 @@ struct segment_qp {
 	_Atomic uint32_t access; /* qp_access_flags */
 	uint32_t pd;
 	uint32_t dev_id;
-	uint16_t is_local; /* the remote QP belongs to a process of this host, which may search this segment for the QP */
-	/*
-	 * The owner must execute the peer's RDMA and atomic operations: it counts them (core/comp_cntr.h), or it is in RTR and
-	 * has to report the first one (IBV_EVENT_COMM_EST). Stored before a word that permits the operations.
-	 */
-	_Atomic uint16_t executes_onesided;
+	uint32_t is_local; /* the remote QP belongs to a process of this host, which may search this segment for the QP */
 	uint8_t remote_gid[16];
-	char transport[12];		 /* name of the transport; empty: none is bound */
-	_Atomic uint32_t path_mtu_bytes; /* 0: not in RTR or RTS */
+	char transport[12]; /* name of the transport; empty: none is bound */
+	_Atomic uint32_t
+		onesided; /* segment_onesided(); stored before a word that permits the operations */
 };
 
 struct segment_mr {
@@ -202,6 +199,38 @@ static inline uint32_t segment_qp_qpn(uint64_t word)
 static inline uint32_t segment_qp_state(uint64_t word)
 {
 	return (uint32_t)word >> SEGMENT_QPN_BITS;
+}
+
+#define SEGMENT_DEPTH_BITS 8
+#define SEGMENT_DEPTH_MAX  ((1u << SEGMENT_DEPTH_BITS) - 1)
+#define SEGMENT_MTU_BITS   8
+
+/*
+ * The conditions under which the peer may execute its RDMA and atomic operations itself. by_owner: the owner must execute them,
+ * because it counts them (core/comp_cntr.h), or because it is in RTR and has to report the first one (IBV_EVENT_COMM_EST).
+ * path_mtu: enum ibv_mtu; 0: unknown.
+ */
+static inline uint32_t segment_onesided(bool by_owner, uint32_t path_mtu,
+					uint32_t max_dest_rd_atomic)
+{
+	return (uint32_t)by_owner << (SEGMENT_DEPTH_BITS + SEGMENT_MTU_BITS) |
+	       path_mtu << SEGMENT_DEPTH_BITS | (SEGMENT_DEPTH_MAX - max_dest_rd_atomic);
+}
+
+static inline uint32_t segment_path_mtu(uint32_t onesided)
+{
+	return onesided >> SEGMENT_DEPTH_BITS & ((1u << SEGMENT_MTU_BITS) - 1);
+}
+
+/*
+ * Whether the peer may execute an operation. path_mtu: of its QP; reads: how many READs and atomics that QP permits to be
+ * outstanding, 0 for a WRITE. Otherwise the owner executes it, and refuses it as a NIC would: with another path MTU if it has
+ * several packets, and with fewer responder resources if too many are outstanding. One comparison: bits other than those of the
+ * depth remain set if the owner executes the operation or the path MTUs differ.
+ */
+static inline bool segment_permits_onesided(uint32_t onesided, uint32_t path_mtu, uint32_t reads)
+{
+	return (onesided ^ path_mtu << SEGMENT_DEPTH_BITS) <= SEGMENT_DEPTH_MAX - reads;
 }
 
 static inline uint64_t segment_mr_word(uint32_t generation, uint32_t rkey)

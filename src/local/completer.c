@@ -4,6 +4,7 @@
 #include "core/requester.h"
 #include "core/sge.h"
 #include "core/wq.h"
+#include "local/request.h"
 #include "local/requester.h"
 
 /*
@@ -123,12 +124,13 @@ static void local_completer_take_ready(struct local_qp *lqp)
 	lqp->tx.wait = WAIT_NOTHING;
 }
 
-/* An SGE for response data is invalid: the WQE fails. Preceding WQEs are flushed, as when a QP enters ERR (IBA 1.x §10.3.1). */
-static void fail_out_of_order(struct local_qp *lqp, const struct send_wqe *wqe, enum vendor_err err)
+/* The response data cannot be stored: the WQE fails. Preceding WQEs are flushed, as when a QP enters ERR (IBA 1.x §10.3.1). */
+static void fail_out_of_order(struct local_qp *lqp, const struct send_wqe *wqe,
+			      enum ibv_wc_status status, enum vendor_err err)
 {
 	while (sq_wqe(&lqp->qp->sq, lqp->qp->sq.una) != wqe)
 		sq_retire(lqp->qp, IBV_WC_WR_FLUSH_ERR, VENDOR_ERR_FLUSHED);
-	requester_fail(lqp->qp, IBV_WC_LOC_PROT_ERR, err);
+	requester_fail(lqp->qp, status, err);
 }
 
 /* Bytes of data in the response to the WQE. */
@@ -156,11 +158,16 @@ static void local_completer_take_data(struct local_qp *lqp, const struct cell *c
 	wqe = find_sent(lqp, cell->ssn);
 	if (!wqe || !is_reply_of(wqe, cell->type) || bytes > response_bytes(wqe) - wqe->done_bytes)
 		return;
-	if (cell->type == CELL_ATOMIC_RESULT)
+	if (cell->type == CELL_ATOMIC_RESULT) {
 		payload = (const uint8_t *)&cell->atomic.swap;
+	} else if ((cell->flags & CELL_FAR) &&
+		   !request_mtu_fits(lqp->qp, cell, wqe->length_bytes)) {
+		fail_out_of_order(lqp, wqe, IBV_WC_BAD_RESP_ERR, VENDOR_ERR_PATH_MTU);
+		return;
+	}
 	err = sge_copy_to(lqp->qp, wqe, wqe->done_bytes, payload, bytes);
 	if (err) {
-		fail_out_of_order(lqp, wqe, err);
+		fail_out_of_order(lqp, wqe, IBV_WC_LOC_PROT_ERR, err);
 		return;
 	}
 	wqe->done_bytes += bytes;

@@ -105,7 +105,7 @@ static struct local_qp *local_qp_new(struct qp *qp)
 	list_init(&lqp->ack_node);
 	timer_init(&lqp->tx.timer, local_requester_timer);
 	lqp->rx.ssn = ring_first_ssn(qp->attr.rq_psn);
-	lqp->rx.max_jobs = qp->attr.max_dest_rd_atomic ? qp->attr.max_dest_rd_atomic : 1;
+	lqp->rx.max_jobs = qp->attr.max_dest_rd_atomic;
 	lqp->rx.jobs_mask = round_up_pow2(lqp->rx.max_jobs) - 1;
 	lqp->rx.in = calloc(1, sizeof(*lqp->rx.in));
 	lqp->rx.jobs = calloc(lqp->rx.jobs_mask + 1, sizeof(*lqp->rx.jobs));

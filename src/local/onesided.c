@@ -64,9 +64,14 @@ bool onesided_is_permitted(const struct local_qp *lqp, const struct send_wqe *wq
 	return is_direct(wqe) && is_key_reachable(lqp->peer, wqe->rkey) && has_peer_caught_up(lqp);
 }
 
-static bool is_left_to_owner(const struct local_qp *lqp)
+/* To be called after the word of the entry was read: the peer may just enter RTR. */
+static bool is_left_to_owner(const struct local_qp *lqp, const struct send_wqe *wqe)
 {
-	return atomic_load(&peer_access_qp(lqp)->executes_onesided);
+	const struct qp *qp = lqp->qp;
+	uint32_t reads = wqe_is_request(wqe) ? requester_depth(qp) : 0;
+
+	return !segment_permits_onesided(atomic_load(&peer_access_qp(lqp)->onesided),
+					 qp->attr.path_mtu, reads);
 }
 
 /* The bytes of one announcement: their memory in this process, and their address in the peer's, at least modulo 8. */
@@ -410,14 +415,10 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 	int changes = 0;
 
 	*result = ACCESS_OK;
-	if (is_left_to_owner(lqp))
-		return ONESIDED_DECLINED;
-	if (!wqe->done_bytes) {
+	if (!wqe->done_bytes)
 		moved = check_whole(lqp, wqe, result);
-		/* Once more: the peer may have entered RTR in between. */
-		if (is_left_to_owner(lqp))
-			return ONESIDED_DECLINED;
-	}
+	if (moved == ONESIDED_DONE && is_left_to_owner(lqp, wqe))
+		return ONESIDED_DECLINED;
 	if ((moved == ONESIDED_NOT_READY || *result != ACCESS_OK) && !is_read) {
 		*vendor_err = check_own(lqp, wqe);
 		if (*vendor_err)
@@ -501,10 +502,9 @@ enum onesided_result onesided_atomic(struct local_qp *lqp, struct send_wqe *wqe,
 	enum onesided_result executed;
 	uint64_t original = 0;
 
-	/* The word is read before the flag: the peer may just enter RTR. */
 	if (!peer_access_can_receive(lqp, peer_access_qp(lqp),
 				     atomic_load(&peer_access_qp(lqp)->word)) ||
-	    is_left_to_owner(lqp) ||
+	    is_left_to_owner(lqp, wqe) ||
 	    !(atomic_load(&peer_access_qp(lqp)->access) & wqe_info(wqe)->remote_access))
 		return ONESIDED_DECLINED;
 	*vendor_err = sge_gather(lqp->qp, wqe, 0, sizeof(original), true, &ours);

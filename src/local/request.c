@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/util.h"
 #include "core/opcode.h"
 #include "core/sge.h"
 
@@ -64,4 +65,9 @@ struct remote_request request_decode(const struct cell *cell, int opcode)
 		.flush_types = cell->imm_or_code & ((1u << CELL_FLUSH_LEVEL_SHIFT) - 1),
 		.flush_level = cell->imm_or_code >> CELL_FLUSH_LEVEL_SHIFT,
 	};
+}
+
+bool request_mtu_admits(const struct qp *qp, const struct cell *cell, uint32_t length_bytes)
+{
+	return length_bytes <= mtu_code_bytes(min_u32(cell->path_mtu, qp->attr.path_mtu));
 }

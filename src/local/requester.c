@@ -9,6 +9,7 @@
 #include "core/failure_warn.h"
 #include "core/opcode.h"
 #include "core/qp.h"
+#include "core/qp_state.h"
 #include "core/requester.h"
 #include "core/sge.h"
 #include "core/usage.h"
@@ -281,8 +282,10 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 		}
 		fill_head(lqp, wqe, cell);
 		cell->bytes = (uint16_t)bytes;
-		if (far_bytes)
+		if (far_bytes) {
 			flags |= CELL_FAR;
+			cell->path_mtu = (uint8_t)lqp->qp->attr.path_mtu;
+		}
 		if (at == 0)
 			flags |= CELL_FIRST;
 		if (at + bytes == total)
@@ -417,24 +420,22 @@ static enum step step(struct local_qp *lqp, uint32_t *budget_bytes)
 	}
 }
 
-/*
- * Once, before the first message: on this host messages have no packets. Those of a NIC would not have the size that the peer
- * expects.
- */
+/* Once, before the first message: reports another path MTU of the peer also if no message is long enough to be refused. */
 static void compare_path_mtu(struct local_qp *lqp)
 {
-	struct qp *qp = lqp->qp;
+	uint32_t qpn = lqp->qp->attr.dest_qp_num, mtu = lqp->qp->attr.path_mtu, peers_mtu;
 	const struct segment_qp *entry;
-	uint32_t mtu = mtu_code_bytes(qp->attr.path_mtu), peers_mtu;
+	uint64_t word;
 
 	if (!lqp->peer->segment)
 		return;
 	lqp->tx.has_compared_mtu = true;
-	entry = segment_qp_entry(lqp->peer->segment, qp->attr.dest_qp_num);
-	peers_mtu = atomic_load(&entry->path_mtu_bytes);
-	if (segment_qp_qpn(atomic_load(&entry->word)) == qp->attr.dest_qp_num && peers_mtu &&
-	    peers_mtu != mtu)
-		failure_warn_mtu(qp, mtu, peers_mtu);
+	entry = segment_qp_entry(lqp->peer->segment, qpn);
+	word = atomic_load(&entry->word);
+	peers_mtu = segment_path_mtu(atomic_load(&entry->onesided));
+	if (segment_qp_qpn(word) == qpn && qp_state_receives(segment_qp_state(word)) &&
+	    peers_mtu != mtu && peers_mtu <= IBV_MTU_4096)
+		failure_warn_mtu(lqp->qp, mtu_code_bytes(mtu), mtu_code_bytes(peers_mtu));
 }
 
 /* As peer_get(), for a QP whose remote QPN had no owner when the QP was bound. A process may have acquired it since. */

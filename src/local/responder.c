@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdlib.h>
 
+#include "base/util.h"
 #include "core/comp_cntr.h"
 #include "core/failure.h"
 #include "core/failure_drop.h"
@@ -81,7 +82,7 @@ static void refuse_message(struct local_qp *lqp, uint32_t ssn, enum access_resul
 						result_event(result));
 	} else if (had_recv) {
 		qp_enter_error(lqp->qp, QP_NO_EVENT);
-	} else {
+	} else if (result != ACCESS_MTU) {
 		failure_drop_refused(lqp->qp, result);
 	}
 }
@@ -111,12 +112,30 @@ static void local_responder_turn_away(struct local_qp *lqp, uint32_t ssn)
 		list_add_tail(&qp->waiting_recv_node, &qp->srq->waiting_recv);
 }
 
+/* The report contains the length of the first packet that the sender would send. The path MTU in the cell can be false. */
+static enum access_result refuse_mtu(struct local_qp *lqp, const struct cell *cell)
+{
+	uint32_t own_bytes = mtu_code_bytes(lqp->qp->attr.path_mtu);
+	uint32_t bytes = cell->length;
+
+	if (cell->path_mtu <= IBV_MTU_4096)
+		bytes = min_u32(bytes, mtu_code_bytes(cell->path_mtu));
+	if (local_responder_is_reliable(lqp))
+		failure_refused(lqp->qp,
+				&(struct failure_refusal){.length = bytes, .mtu_bytes = own_bytes});
+	else
+		failure_drop_packet(lqp->qp, IPC_REASON_DROP_SIZE, bytes, own_bytes);
+	return ACCESS_MTU;
+}
+
 static enum access_result local_responder_begin(struct local_qp *lqp, const struct cell *cell)
 {
 	struct inbound *in = lqp->rx.in;
 
 	lqp->rx.is_inside = true;
 	lqp->rx.type = cell->type;
+	if ((cell->flags & CELL_FAR) && !request_mtu_fits(lqp->qp, cell, cell->length))
+		return refuse_mtu(lqp, cell);
 	if (cell->type == CELL_SEND)
 		return inbound_begin_recv(lqp->qp, in);
 	if (cell->flags & CELL_PLACED) {
@@ -265,8 +284,13 @@ static void take_request(struct local_qp *lqp, const struct cell *cell, int opco
 	    is_lost_message(lqp, cell))
 		return;
 	if (lqp->rx.jobs_head - lqp->rx.jobs_tail >= lqp->rx.max_jobs) {
-		/* More outstanding requests than max_dest_rd_atomic (IBA 1.x §9.7.4.1.4). */
-		refuse_message(lqp, cell->ssn, ACCESS_QP_RIGHTS);
+		failure_refused(lqp->qp, &(struct failure_refusal){
+						 .result = ACCESS_DEPTH,
+						 .access = wr_opcodes[opcode].remote_access,
+						 .remote_addr = request.remote_addr,
+						 .length = request.length_bytes,
+						 .rkey = request.rkey});
+		refuse_message(lqp, cell->ssn, ACCESS_DEPTH);
 		return;
 	}
 	result = execute_request(lqp->qp, &request, &job.original);

@@ -90,7 +90,9 @@ static bool local_response_send_read_data(struct local_qp *lqp, struct response_
 		       far_bytes, &to);
 	if (!cell)
 		return false;
-	if (!far_bytes)
+	if (far_bytes)
+		cell->path_mtu = (uint8_t)lqp->qp->attr.path_mtu;
+	else
 		to = cell->data;
 	/* The space that was reserved is reserved again by the next call. */
 	if (!user_copy_from(to, from, bytes)) {

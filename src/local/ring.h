@@ -99,7 +99,10 @@ struct cell {
 	uint32_t imm_or_code; /* immediate (big-endian), type and level of a FLUSH, or code of a response */
 	union {
 		uint8_t data[RING_CELL_DATA_BYTES];
-		uint32_t data_offset;
+		struct { /* CELL_FAR */
+			uint32_t data_offset;
+			uint8_t path_mtu; /* enum ibv_mtu, of the sender's QP; in the first cell of a message or of READ data */
+		};
 		uint32_t access; /* CELL_FAULT: enum ibv_access_flags */
 		struct {
 			uint64_t compare_add;

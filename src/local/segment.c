@@ -155,9 +155,13 @@ static void count_qp_usage(struct local *local, struct qp *qp, uint32_t place)
 	qp->usage = usage;
 }
 
-static bool must_execute_onesided(const struct qp *qp)
+static void publish_onesided(struct segment_qp *entry, const struct qp *qp)
 {
-	return comp_cntr_counts_remote(qp) || (qp->state == IBV_QPS_RTR && !qp->has_comm_est);
+	bool by_owner = comp_cntr_counts_remote(qp) ||
+			(qp->state == IBV_QPS_RTR && !qp->has_comm_est);
+
+	atomic_store(&entry->onesided,
+		     segment_onesided(by_owner, qp->attr.path_mtu, qp->attr.max_dest_rd_atomic));
 }
 
 void segment_note_established(struct qp *qp)
@@ -167,8 +171,7 @@ void segment_note_established(struct qp *qp)
 					    memory_order_relaxed);
 
 	if (own)
-		atomic_store(&local->segment->qps[own - 1].executes_onesided,
-			     must_execute_onesided(qp));
+		publish_onesided(&local->segment->qps[own - 1], qp);
 }
 
 void segment_publish_qp(struct qp *qp)
@@ -194,10 +197,7 @@ void segment_publish_qp(struct qp *qp)
 		describe_qp(entry, qp);
 	}
 	atomic_store(&entry->access, qp->attr.qp_access_flags);
-	atomic_store(&entry->path_mtu_bytes, qp->state >= IBV_QPS_RTR && qp->state != IBV_QPS_ERR ?
-						     mtu_code_bytes(qp->attr.path_mtu) :
-						     0);
-	atomic_store(&entry->executes_onesided, must_execute_onesided(qp));
+	publish_onesided(entry, qp);
 	atomic_store(&entry->word,
 		     segment_qp_word(segment_next_generation(&entry->word), qp->qpn, qp->state));
 	atomic_store_explicit(place, (uint16_t)own, memory_order_release);

@@ -126,7 +126,7 @@ static void completer_on_read_data(struct roce_qp *rqp, struct send_wqe *wqe,
 
 	if (packet->payload_bytes != bytes) {
 		roce_count(rqp->roce, ROCE_BAD_RESPONSES);
-		requester_fail(rqp->qp, IBV_WC_BAD_RESP_ERR, VENDOR_ERR_MSG_LENGTH);
+		requester_fail(rqp->qp, IBV_WC_BAD_RESP_ERR, VENDOR_ERR_PATH_MTU);
 		return;
 	}
 	if (completer_place(rqp, wqe, at, packet->payload, bytes))

@@ -59,6 +59,7 @@ static const enum disposition dispositions_of_access[] = {
 	[ACCESS_BOUNDS] = DISPOSITION_BOUNDS,	    [ACCESS_RIGHTS] = DISPOSITION_RIGHTS,
 	[ACCESS_QP_RIGHTS] = DISPOSITION_QP_RIGHTS, [ACCESS_INVALIDATE] = DISPOSITION_INVALIDATE,
 	[ACCESS_ALIGN] = DISPOSITION_ALIGN,	    [ACCESS_GONE] = DISPOSITION_GONE,
+	[ACCESS_DEPTH] = DISPOSITION_DEPTH,	    [ACCESS_MTU] = DISPOSITION_SIZE,
 };
 static_assert(COUNT(dispositions_of_access) == ACCESS_RESULT_COUNT,
 	      "every result has a disposition");

@@ -165,7 +165,7 @@ static struct roce_qp *roce_qp_new(struct roce *roce, struct qp *qp)
 	recovery_init(rqp);
 	rqp->mtu_bytes = mtu_code_bytes(qp->attr.path_mtu);
 	rqp->rx.psn = qp->attr.rq_psn;
-	rqp->rx.max_reads = qp->attr.max_dest_rd_atomic ? qp->attr.max_dest_rd_atomic : 1;
+	rqp->rx.max_reads = qp->attr.max_dest_rd_atomic;
 	rqp->rx.max_jobs = 2 * rqp->rx.max_reads;
 	rqp->rx.atomics_count = round_up_pow2(rqp->rx.max_reads);
 	rqp->rx.in = calloc(1, sizeof(*rqp->rx.in));

@@ -101,11 +101,9 @@ MISUSES = {
 }
 
 # path_mtu is 1024 at the requester and 512 at the responder.
-OTHER_MTU = {
-    "local": r"path_mtu of QP 0x\w+ is 1024 bytes, that of its peer 512 bytes: ",
-    "roce": r"SEND of 4,096 bytes failed: the payload of a packet is 1,024 bytes, which does not agree with the "
-            r"path_mtu of 512 bytes of the receiver",
-}
+OTHER_MTU = (r"SEND of 4,096 bytes failed: the payload of a packet is 1,024 bytes, which does not agree with the "
+             r"path_mtu of 512 bytes of the receiver")
+OTHER_MTU_SHORT = r"path_mtu of QP 0x\w+ is 1024 bytes, that of its peer 512 bytes: "
 # enum ibv_event_type, enum vendor_err.
 PORT_ACTIVE, PORT_ERR, NO_RESPONSE = 9, 10, 14
 
@@ -155,9 +153,9 @@ def unknown_qpn_on_roce(lab):
     check(re.search(MISTAKES["wrong_qpn"][0], first_line(lab, pid)), why(lab, pid))
 
 
-def other_mtu(lab, transport, expected):
-    """RoCE refuses packets of another size. Messages of shared memory arrive, with a warning."""
-    (pid, _), _ = mistake(lab, "other_mtu", USRDMA_TRANSPORT=transport)
+def other_mtu(lab, transport, case, expected):
+    """A responder refuses packets of another size. A message of one packet arrives; within one host, with a warning."""
+    (pid, _), _ = mistake(lab, case, USRDMA_TRANSPORT=transport)
     check(re.match(expected, first_line(lab, pid)), why(lab, pid))
 
 
@@ -416,8 +414,9 @@ def body(lab, cases):
         cases.run(case.replace("_", " ") + ", roce", explained_on_roce, lab, case)
     for case in MISUSES:
         cases.run(case.replace("_", " "), misuse_explained, lab, case)
-    for transport, expected in OTHER_MTU.items():
-        cases.run("other mtu, " + transport, other_mtu, lab, transport, expected)
+    for transport in ("local", "roce"):
+        cases.run("other mtu, " + transport, other_mtu, lab, transport, "other_mtu", OTHER_MTU)
+    cases.run("other mtu, short message", other_mtu, lab, "local", "other_mtu_short", OTHER_MTU_SHORT)
     cases.run("ordinary programs", ordinary_programs, lab)
     cases.run("resolution of a group for a connection", unresolved, lab, "224.0.1.99", "ENETUNREACH")
     if lab.isolated:

@@ -528,6 +528,10 @@ static const char *wr_advice(const struct ipc_failure *failure)
 		return "register the memory with the access flag of the operation (IBV_ACCESS_REMOTE_*)";
 	case VENDOR_ERR_QP_ACCESS:
 		return "set the flag of the operation in qp_access_flags of the peer (ibv_modify_qp() to INIT), and check max_dest_rd_atomic";
+	case VENDOR_ERR_READ_DEPTH:
+		return "set max_rd_atomic to at most max_dest_rd_atomic of the peer (ibv_modify_qp() to RTS and RTR)";
+	case VENDOR_ERR_PATH_MTU:
+		return "set the same path_mtu at both ends (ibv_modify_qp() to RTR)";
 	case VENDOR_ERR_ATOMIC_ALIGN:
 		return "align the remote address of atomics to 8 bytes";
 	case VENDOR_ERR_RNR:

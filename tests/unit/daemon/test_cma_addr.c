@@ -345,11 +345,8 @@ static void cma_set_option_ack_timeout_depends_on_qp_type(void **state)
 		enum ibv_qp_type type;
 		int status;
 	} types[] = {
-		{IBV_QPT_RC, 0},
-		{IBV_QPT_XRC_SEND, 0},
-		{IBV_QPT_UC, -EINVAL},
-		{IBV_QPT_UD, -EINVAL},
-		{IBV_QPT_XRC_RECV, -EINVAL},
+		{IBV_QPT_RC, 0},       {IBV_QPT_XRC_SEND, 0},	    {IBV_QPT_UC, -EINVAL},
+		{IBV_QPT_UD, -EINVAL}, {IBV_QPT_XRC_RECV, -EINVAL},
 	};
 	uint32_t id;
 
