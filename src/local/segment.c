@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -154,6 +155,8 @@ static void count_qp_usage(struct local *local, struct qp *qp, uint32_t place)
 		};
 	qp->usage = usage;
 }
+
+static_assert(MAX_RD_ATOMIC <= SEGMENT_DEPTH_MAX, "segment_onesided() has room for each depth");
 
 static void publish_onesided(struct segment_qp *entry, const struct qp *qp)
 {

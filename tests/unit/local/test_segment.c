@@ -180,6 +180,26 @@ static void segment_moved_mr_is_found(void **state)
 }
 
 /* Places beyond the tables match no object: the peer's READs and WRITEs of it fail, and it exposes no other memory. */
+/* All values of one side against all of the other, by the meaning of the attributes. */
+static void segment_permits_onesided_compares_attributes(void **state)
+{
+	(void)state;
+	for (uint32_t mtu = 0; mtu <= IBV_MTU_4096; mtu++) {
+		for (uint32_t depth = 0; depth <= MAX_RD_ATOMIC; depth++) {
+			uint32_t word = segment_onesided(false, mtu, depth);
+
+			assert_int_equal(segment_path_mtu(word), mtu);
+			for (uint32_t own = IBV_MTU_256; own <= IBV_MTU_4096; own++) {
+				for (uint32_t reads = 0; reads <= MAX_RD_ATOMIC; reads++)
+					assert_int_equal(segment_permits_onesided(word, own, reads),
+							 own == mtu && reads <= depth);
+				assert_false(segment_permits_onesided(
+					segment_onesided(true, mtu, depth), own, 0));
+			}
+		}
+	}
+}
+
 static void segment_hostile_places_match_no_object(void **state)
 {
 	struct node *attacker = &pair.nodes[1];
@@ -209,8 +229,11 @@ static void segment_hostile_places_match_no_object(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(segment_qps_use_lowest_entries),	      CASE(segment_mrs_use_lowest_entries),
-		CASE(segment_reused_entry_has_another_word),  CASE(segment_moved_mr_is_found),
+		CASE(segment_qps_use_lowest_entries),
+		CASE(segment_mrs_use_lowest_entries),
+		CASE(segment_reused_entry_has_another_word),
+		CASE(segment_moved_mr_is_found),
+		CASE(segment_permits_onesided_compares_attributes),
 		CASE(segment_hostile_places_match_no_object),
 	};
 
