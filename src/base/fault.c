@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/fault_names.h"
 #include "base/fault_set.h"
@@ -277,6 +278,18 @@ bool fault_decide_in(struct fault_set *set, struct fault_counter *counters, enum
 		return false;
 	report(point, subject, fault, &firing);
 	return true;
+}
+
+void fault_failed(const struct fault *fault, int error)
+{
+	struct fault_counter *counter = fault->counter;
+
+	log_debug("a fault rule: %s: %s", fault_action_name(fault->action), strerror(-error));
+	if (!counter)
+		return;
+	atomic_fetch_sub(&counter->firings, 1);
+	atomic_fetch_add(&counter->failures, 1);
+	atomic_store(&counter->error, (uint64_t)-error);
 }
 
 int fault_decide_code(enum fault_point point, const struct fault_subject *subject)

@@ -122,15 +122,18 @@ struct fault_subject {
 	uint64_t now_ns; /* 0: clock_now_ns() */
 };
 
+struct fault_counter;
+
 /* The action of a fault point. */
 struct fault {
 	enum fault_action action;
 	int code; /* FAIL: an errno or a status, positive; ENOBUFS for fifo.send. REJECT: the reason */
 	uint32_t vendor_err; /* FAIL of a completion, if has_vendor_err */
 	bool has_vendor_err;
-	uint64_t delay_ns; /* DELAY */
-	uint64_t random;   /* CORRUPT: chooses the bit */
-	uint64_t count;	   /* REORDER: number of packets that overtake */
+	uint64_t delay_ns;	       /* DELAY */
+	uint64_t random;	       /* CORRUPT: chooses the bit */
+	uint64_t count;		       /* REORDER: number of packets that overtake */
+	struct fault_counter *counter; /* the shared counter of the rule; NULL: it has none */
 };
 
 #define FAULT_RULES_MAX 64
@@ -151,11 +154,19 @@ int fault_configure(const char *rules, char *why, size_t why_bytes)
 int fault_apply_text(const char *text, uint64_t generation, char *why, size_t why_bytes)
 	__attribute__((warn_unused_result));
 
-/* Numbers of passes and firings of a rule. */
+/*
+ * Numbers of passes and firings of a rule. A firing whose action could not be executed counts as a failure and not as a firing;
+ * `error` is the errno of the last failure.
+ */
 struct fault_counter {
 	_Atomic uint64_t passes;
 	_Atomic uint64_t firings;
+	_Atomic uint64_t failures;
+	_Atomic uint64_t error;
 };
+
+/* The point could not execute the action of this firing: -errno. The rule has fired all the same, for the condition `times`. */
+void fault_failed(const struct fault *fault, int error);
 
 /*
  * Counts the passes and firings of the rules of fault_apply_text() also in counters[FAULT_RULES_MAX], which may be shared
@@ -170,6 +181,8 @@ void fault_share_counters(struct fault_counter *counters);
 struct fault_count {
 	uint64_t passes;
 	uint64_t firings;
+	uint64_t failures;
+	int error; /* errno of the last failure */
 };
 int fault_counters(struct fault_count counts[FAULT_RULES_MAX], uint64_t *generation);
 

@@ -235,6 +235,7 @@ bool fault_set_decide(struct fault_set *set, enum fault_point point,
 		if (shared)
 			atomic_fetch_add(&shared[i].firings, 1);
 		fill_fault(set, i, subject, random, fault);
+		fault->counter = shared ? &shared[i] : NULL;
 		*firing = (struct fault_firing){.rule = i, .pass = pass};
 	}
 	return is_due;

@@ -17,7 +17,7 @@
  * into the others by the daemon. A reader copies the rules before it parses them. The daemon reads nothing from the page.
  */
 #define PROBE_PAGE_MAGIC   0x75707062u
-#define PROBE_PAGE_VERSION 1
+#define PROBE_PAGE_VERSION 2
 #define PROBE_RULES_MAX	   (60 * 1024)
 
 /* Flags of a page. */

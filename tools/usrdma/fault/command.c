@@ -69,11 +69,11 @@ static void list_text(const struct fault_text *text, const struct fault_count *c
 		puts("no fault rules");
 		return;
 	}
-	printf("seed %" PRIu64 "\n%4s %10s %10s  %s\n", text->seed, "rule", "passes", "firings",
-	       "");
+	printf("seed %" PRIu64 "\n%4s %10s %10s %10s  %s\n", text->seed, "rule", "passes",
+	       "firings", "failures", "");
 	for (int i = 0; i < text->count; i++)
-		printf("%4d %10" PRIu64 " %10" PRIu64 "  %s\n", i + 1, counts[i].passes,
-		       counts[i].firings, text->rules[i]);
+		printf("%4d %10" PRIu64 " %10" PRIu64 " %10" PRIu64 "  %s\n", i + 1,
+		       counts[i].passes, counts[i].firings, counts[i].failures, text->rules[i]);
 }
 
 static void list_json(const struct fault_text *text, const struct fault_count *counts)
@@ -87,6 +87,11 @@ static void list_json(const struct fault_text *text, const struct fault_count *c
 		json_object_object_add(rule, "rule", json_object_new_string(text->rules[i]));
 		json_object_object_add(rule, "passes", json_object_new_uint64(counts[i].passes));
 		json_object_object_add(rule, "firings", json_object_new_uint64(counts[i].firings));
+		json_object_object_add(rule, "failures",
+				       json_object_new_uint64(counts[i].failures));
+		if (counts[i].failures)
+			json_object_object_add(rule, "error",
+					       json_object_new_string(strerror(counts[i].error)));
 		json_object_array_add(rules, rule);
 	}
 	json_object_object_add(report, "rules", rules);
@@ -107,18 +112,35 @@ static bool fetch(struct ipc_client *client, struct fault_text *text, struct fau
 	return is_read;
 }
 
+/* Names the rules whose action could not be executed. Returns whether there are any. */
+static bool warn_failures(const struct fault_text *text, const struct fault_count *counts)
+{
+	bool has_failed = false;
+
+	for (int i = 0; i < text->count; i++) {
+		if (!counts[i].failures)
+			continue;
+		has_failed = true;
+		fprintf(stderr, "usrdma: rule %d: %" PRIu64 " times nothing was injected: %s\n",
+			i + 1, counts[i].failures, strerror(counts[i].error));
+	}
+	return has_failed;
+}
+
 static bool list(struct ipc_client *client, const struct fault_options *options)
 {
 	struct fault_count counts[FAULT_RULES_MAX];
 	struct fault_text text = {.seed = 1};
-	bool is_read = fetch(client, &text, counts);
+	bool is_read = fetch(client, &text, counts), has_failed = false;
 
 	if (is_read && options->wants_json)
 		list_json(&text, counts);
 	else if (is_read)
 		list_text(&text, counts);
+	if (is_read)
+		has_failed = warn_failures(&text, counts);
 	fault_text_free(&text);
-	return is_read;
+	return is_read && !has_failed;
 }
 
 /* A rule that stops or kills processes must name them. */

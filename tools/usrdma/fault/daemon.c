@@ -33,8 +33,12 @@ static bool copy_page(const struct probe_page *page, char *text, struct fault_co
 	memcpy(text, page->rules, bytes);
 	text[bytes] = '\0';
 	for (int i = 0; counts && i < FAULT_RULES_MAX; i++)
-		counts[i] = (struct fault_count){atomic_load(&page->counts[i].passes),
-						 atomic_load(&page->counts[i].firings)};
+		counts[i] = (struct fault_count){
+			.passes = atomic_load(&page->counts[i].passes),
+			.firings = atomic_load(&page->counts[i].firings),
+			.failures = atomic_load(&page->counts[i].failures),
+			.error = (int)atomic_load(&page->counts[i].error),
+		};
 	atomic_thread_fence(memory_order_seq_cst);
 	return atomic_load(&page->generation) == generation;
 }
@@ -77,6 +81,19 @@ static int sealed_file(const char *text)
 	return -1;
 }
 
+static const char *refusal(int error)
+{
+	switch (error) {
+	case -EOPNOTSUPP:
+		return "it may not send signals to processes of this user: start usrdmad with CAP_KILL, or without "
+		       "rules for process";
+	case -EDQUOT:
+		return "it has the rules of as many users as it can store";
+	default:
+		return strerror(-error);
+	}
+}
+
 bool fault_daemon_set(struct ipc_client *client, const char *text, uint32_t uid)
 {
 	struct ipc_fault_set request = {.hdr.type = IPC_FAULT_SET, .uid = uid};
@@ -90,6 +107,6 @@ bool fault_daemon_set(struct ipc_client *client, const char *text, uint32_t uid)
 	error = ipc_call(client, &request, sizeof(request), &fd, 1, &reply, sizeof(reply));
 	close(fd);
 	if (error)
-		fprintf(stderr, "usrdma: the daemon refuses the rules: %s\n", strerror(-error));
+		fprintf(stderr, "usrdma: the daemon refuses the rules: %s\n", refusal(error));
 	return !error;
 }
