@@ -234,6 +234,11 @@ uint32_t cma_client_channels(const struct cma_client *client)
 	return client->channel_count;
 }
 
+uint32_t cma_client_ids(const struct cma_client *client)
+{
+	return client->id_count;
+}
+
 /* At most CMA_WIDE_CHANNELS channels of a user are wide at any time: a wide one is created only while the user has fewer. */
 int cma_user_sndbuf_bytes(const struct cma_client *client)
 {
@@ -301,15 +306,19 @@ void cma_netdev_changed_for(struct cma *cma, uid_t uid, uint32_t dev_id, uint32_
 		[IPC_DEVICE_GID_CHANGE] = check_address,
 		[IPC_DEVICE_MAC_CHANGE] = notify_change,
 	};
-	struct cma_id *id;
-	uint32_t cursor = 0;
+	struct cma_client *client;
 
 	if (what >= IPC_DEVICE_WHAT_COUNT || !changes[what])
 		return;
-	while ((id = id_table_next(&cma->ids, &cursor))) {
-		if (id->route.dev_id == dev_id &&
-		    (uid == FAULT_EVERY_USER || uid == id->client->peer.uid))
-			changes[what](id);
+	list_for_each_entry(client, &cma->clients, node) {
+		struct cma_id *id;
+
+		if (uid != FAULT_EVERY_USER && uid != client->peer.uid)
+			continue;
+		list_for_each_entry(id, &client->ids, node) {
+			if (id->route.dev_id == dev_id)
+				changes[what](id);
+		}
 	}
 	cma_wake(cma);
 }

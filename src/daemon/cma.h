@@ -88,8 +88,13 @@ void cma_client_gone(struct cma_client *client);
 uint32_t cma_request(struct cma_client *client, const struct ipc_hdr *req, void *reply,
 		     int *client_end) __attribute__((warn_unused_result));
 
-/* The fault point connection: passes each established connection, and ends those for which a rule fires by a DREQ. */
-void cma_fault_connections(struct cma *cma);
+uint32_t cma_client_ids(const struct cma_client *client);
+
+/*
+ * The fault point connection: passes the established connections of this number of ids of the client, and ends those for which a rule
+ * fires by a DREQ. The next call continues with the next ids.
+ */
+void cma_fault_connections(struct cma_client *client, uint32_t count);
 
 /* Ends the established connection of this user's QP by a DREQ, as a fault rule requires. -ENOTCONN: it has no connection. */
 int cma_fault_disconnect(struct cma *cma, uid_t uid, uint32_t qpn);

@@ -28,8 +28,8 @@ static int cut_connection(struct cma_id *id)
 	error = id->cm->ops->disconnect(id);
 	if (error)
 		return error;
-	log_info("a fault rule ends the connection of QPN 0x%x of %s (pid %ld)", id->qp_num,
-		 cma_program_of(id->client), (long)id->client->peer.pid);
+	log_debug("a fault rule ends the connection of QPN 0x%x of %s (pid %ld)", id->qp_num,
+		  cma_program_of(id->client), (long)id->client->peer.pid);
 	cma_wake(id->cma);
 	return 0;
 }
@@ -48,19 +48,23 @@ static void pass_connection(struct cma_id *id)
 		.program = cma_program_of(id->client),
 	};
 	struct fault fault;
+	int error;
 
-	if (fault_user_due(id->client->peer.uid, FAULT_CONNECTION, &subject, &fault))
-		(void)cut_connection(id);
+	if (!fault_user_due(id->client->peer.uid, FAULT_CONNECTION, &subject, &fault))
+		return;
+	error = cut_connection(id);
+	if (error)
+		fault_failed(&fault, error);
 }
 
-void cma_fault_connections(struct cma *cma)
+void cma_fault_connections(struct cma_client *client, uint32_t count)
 {
-	struct cma_id *id;
-	uint32_t cursor = 0;
-
 	if (!probe_is_on(PROBE_FAULT))
 		return;
-	while ((id = id_table_next(&cma->ids, &cursor))) {
+	while (count-- > 0 && !list_is_empty(&client->ids)) {
+		struct cma_id *id = list_first_entry(&client->ids, struct cma_id, node);
+
+		list_move_tail(&id->node, &client->ids);
 		if (is_established(id))
 			pass_connection(id);
 	}

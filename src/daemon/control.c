@@ -401,8 +401,8 @@ static bool may_report(const struct session *asker)
 	const struct session *other;
 	unsigned int reports = 0;
 
-	list_for_each_entry(other, &asker->server->sessions, node)
-		reports += other->report && other->cred.uid == asker->cred.uid;
+	list_for_each_entry(other, &asker->user->sessions, of_user)
+		reports += other->report != NULL;
 	return reports < CONTROL_REPORTS_UID_MAX;
 }
 

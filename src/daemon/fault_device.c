@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "daemon/fault_device.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
+#include "base/hash.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "daemon/fault_user.h"
@@ -10,6 +13,7 @@
 /* A device on which rules of a scope have an effect. */
 struct device_fault {
 	struct list_head node;
+	struct hash_node by_key;
 	uid_t scope;
 	uint32_t dev_id;
 	bool is_down;
@@ -17,16 +21,36 @@ struct device_fault {
 };
 
 static struct list_head device_faults = LIST_HEAD_INIT(device_faults);
+/* Initialised while there are entries, by device and scope. */
+static struct hash faults_by_key;
+/* Users may choose their uids, but not those that have one hash. */
+static uint64_t key_secret;
+
+static uint64_t device_fault_hash(uint32_t dev_id, uid_t scope)
+{
+	return hash_mix(key_secret, (uint64_t)dev_id << 32 | scope);
+}
 
 static struct device_fault *device_fault_find(uint32_t dev_id, uid_t scope)
 {
-	struct device_fault *found;
+	struct hash_node *node;
 
-	list_for_each_entry(found, &device_faults, node) {
+	if (list_is_empty(&device_faults))
+		return NULL;
+	hash_for_each(node, &faults_by_key, device_fault_hash(dev_id, scope))
+	{
+		struct device_fault *found = container_of(node, struct device_fault, by_key);
+
 		if (found->dev_id == dev_id && found->scope == scope)
 			return found;
 	}
 	return NULL;
+}
+
+static bool faults_open(void)
+{
+	return getrandom(&key_secret, sizeof(key_secret), 0) == (ssize_t)sizeof(key_secret) &&
+	       !hash_init(&faults_by_key);
 }
 
 /* The entry, which is created if it does not exist; NULL: out of memory. */
@@ -39,10 +63,24 @@ static struct device_fault *device_fault_get(uint32_t dev_id, uid_t scope)
 	found = calloc(1, sizeof(*found));
 	if (!found)
 		return NULL;
+	if (list_is_empty(&device_faults) && !faults_open()) {
+		free(found);
+		return NULL;
+	}
 	found->dev_id = dev_id;
 	found->scope = scope;
 	list_add_tail(&found->node, &device_faults);
+	hash_add(&faults_by_key, &found->by_key, device_fault_hash(dev_id, scope));
 	return found;
+}
+
+static void device_fault_free(struct device_fault *found)
+{
+	list_del(&found->node);
+	hash_del(&faults_by_key, &found->by_key);
+	free(found);
+	if (list_is_empty(&device_faults))
+		hash_fini(&faults_by_key);
 }
 
 static void set_down(struct device_fault *found, const struct netdev *dev, bool is_down,
@@ -51,7 +89,8 @@ static void set_down(struct device_fault *found, const struct netdev *dev, bool 
 	if (found->is_down == is_down)
 		return;
 	found->is_down = is_down;
-	log_info("device %s: a fault rule %s", dev->name, is_down ? "takes the port down" : "ends");
+	log_debug("device %s: a fault rule %s", dev->name,
+		  is_down ? "takes the port down" : "ends");
 	if (dev->is_up)
 		notify(ctx, found->scope, dev->dev_id,
 		       is_down ? IPC_DEVICE_PORT_DOWN : IPC_DEVICE_PORT_ACTIVE);
@@ -63,7 +102,7 @@ static void set_removed(struct device_fault *found, const struct netdev *dev, bo
 	if (found->is_removed == is_removed)
 		return;
 	found->is_removed = is_removed;
-	log_info("device %s: a fault rule %s", dev->name, is_removed ? "removes it" : "ends");
+	log_debug("device %s: a fault rule %s", dev->name, is_removed ? "removes it" : "ends");
 	notify(ctx, found->scope, dev->dev_id, is_removed ? IPC_DEVICE_REMOVED : IPC_DEVICE_ADDED);
 }
 
@@ -95,15 +134,18 @@ void fault_device_pass(const struct netdev *dev, uid_t scope, fault_device_notif
 	const struct fault_subject subject = {.device = dev->name, .netdev = dev->name};
 	struct fault fault = {.action = FAULT_ACTION_COUNT};
 	struct device_fault *found;
+	bool has_effect;
 
 	if (scope == FAULT_EVERY_USER)
 		(void)fault_due(FAULT_DEVICE, &subject, &fault);
 	else
 		(void)fault_user_own_due(scope, FAULT_DEVICE, &subject, &fault);
 	report_device_event(dev, scope, fault.action, notify, ctx);
-	found = fault.action == FAULT_DOWN || fault.action == FAULT_REMOVE ?
-			device_fault_get(dev->dev_id, scope) :
-			device_fault_find(dev->dev_id, scope);
+	has_effect = fault.action == FAULT_DOWN || fault.action == FAULT_REMOVE;
+	found = has_effect ? device_fault_get(dev->dev_id, scope) :
+			     device_fault_find(dev->dev_id, scope);
+	if (!found && has_effect)
+		fault_failed(&fault, -ENOMEM);
 	if (!found)
 		return;
 	set_down(found, dev, fault.action == FAULT_DOWN, notify, ctx);
@@ -112,14 +154,9 @@ void fault_device_pass(const struct netdev *dev, uid_t scope, fault_device_notif
 
 static bool scope_has_rules(uid_t scope)
 {
-	unsigned int cursor = 0;
-	uid_t uid;
-
-	while (fault_user_next(&cursor, &uid)) {
-		if (uid == scope)
-			return true;
-	}
-	return scope == FAULT_EVERY_USER && fault_has_point(FAULT_DEVICE);
+	if (scope == FAULT_EVERY_USER)
+		return fault_has_point(FAULT_DEVICE);
+	return fault_user_points(scope) >> FAULT_DEVICE & 1;
 }
 
 void fault_device_release(bool all, fault_device_notify *notify, void *ctx)
@@ -135,35 +172,22 @@ void fault_device_release(bool all, fault_device_notify *notify, void *ctx)
 			set_down(found, dev, false, notify, ctx);
 			set_removed(found, dev, false, notify, ctx);
 		}
-		list_del(&found->node);
-		free(found);
+		device_fault_free(found);
 	}
-}
-
-static bool concerns(const struct device_fault *found, const struct netdev *dev, uid_t uid)
-{
-	return found->dev_id == dev->dev_id &&
-	       (found->scope == FAULT_EVERY_USER || found->scope == uid);
 }
 
 bool fault_device_is_removed(const struct netdev *dev, uid_t uid)
 {
-	const struct device_fault *found;
+	const struct device_fault *of_all = device_fault_find(dev->dev_id, FAULT_EVERY_USER),
+				  *own = device_fault_find(dev->dev_id, uid);
 
-	list_for_each_entry(found, &device_faults, node) {
-		if (found->is_removed && concerns(found, dev, uid))
-			return true;
-	}
-	return false;
+	return (of_all && of_all->is_removed) || (own && own->is_removed);
 }
 
 bool fault_device_is_active(const struct netdev *dev, uid_t uid)
 {
-	const struct device_fault *found;
+	const struct device_fault *of_all = device_fault_find(dev->dev_id, FAULT_EVERY_USER),
+				  *own = device_fault_find(dev->dev_id, uid);
 
-	list_for_each_entry(found, &device_faults, node) {
-		if (found->is_down && concerns(found, dev, uid))
-			return false;
-	}
-	return dev->is_up;
+	return dev->is_up && !(of_all && of_all->is_down) && !(own && own->is_down);
 }

@@ -24,13 +24,19 @@
  */
 int fault_user_set(uid_t uid, const char *text, struct fault_counter *counters)
 	__attribute__((warn_unused_result));
+/* Removes the rules of a user. */
+void fault_user_remove(uid_t uid);
 void fault_user_remove_all(void);
 
-/* Whether a rule of any user names the point. */
-bool fault_user_has_point(enum fault_point point);
+/* The points that the user's own rules name, as bits 1 << enum fault_point; 0: the user has no rules. */
+uint32_t fault_user_points(uid_t uid);
 
-/* The users with rules of their own: the first one with *cursor 0. false: no further user. */
-bool fault_user_next(unsigned int *cursor, uid_t *uid);
+/* The points that objects pass periodically in the daemon (fault_tick.h). */
+#define FAULT_TICK_POINTS (1u << FAULT_DEVICE | 1u << FAULT_PROCESS | 1u << FAULT_CONNECTION)
+
+/* Calls fn for each user whose own rules name a point of FAULT_TICK_POINTS. fn must not change the rules. */
+void fault_user_each_periodic(void (*fn)(void *ctx, uid_t uid, uint32_t points), void *ctx);
+bool fault_user_has_periodic(void);
 
 /* Out-of-line part of fault_user_due(). */
 PROBE_COLD bool fault_user_decide(uid_t uid, enum fault_point point,

@@ -17,6 +17,7 @@
 #include "config.h"
 #include "daemon/cma.h"
 #include "daemon/fault_user.h"
+#include "daemon/guardian.h"
 #include "daemon/neigh_wait.h"
 #include "daemon/netdev.h"
 #include "daemon/server.h"
@@ -236,7 +237,12 @@ static int main_serve(const struct options *options, int report_fd)
 	}
 	error = listen_fd;
 	if (listen_fd >= 0) {
+		int guard_error = guardian_start();
+
+		if (guard_error)
+			log_warn("fault rules cannot stop programs: %s", strerror(-guard_error));
 		error = daemon_run(&daemon, listen_fd, options, report_fd);
+		guardian_stop();
 		close(listen_fd);
 	}
 	if (!error)

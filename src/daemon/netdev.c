@@ -379,6 +379,14 @@ const struct netdev *netdev_from_cursor(uint32_t cursor, uint32_t *next)
 	return NULL;
 }
 
+void netdev_each(void (*fn)(void *ctx, const struct netdev *dev), void *ctx)
+{
+	const struct entry *entry;
+
+	list_for_each_entry(entry, &table.entries, node)
+		fn(ctx, &entry->dev);
+}
+
 const struct netdev *netdev_by_id(uint32_t dev_id)
 {
 	struct entry *entry = netdev_entry_find(dev_id);

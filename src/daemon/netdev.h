@@ -52,6 +52,9 @@ void netdev_close(void);
  * hosts come first, lo comes last. Positions start at 0; *next is the position after the returned device. */
 const struct netdev *netdev_from_cursor(uint32_t cursor, uint32_t *next);
 
+/* Calls fn for each device, in no particular order: unlike the device list, this asks the kernel nothing. */
+void netdev_each(void (*fn)(void *ctx, const struct netdev *dev), void *ctx);
+
 /* The following functions return NULL if no device matches. */
 const struct netdev *netdev_by_id(uint32_t dev_id);
 

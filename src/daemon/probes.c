@@ -9,12 +9,16 @@
 
 #include "base/log.h"
 #include "base/trace_ring.h"
+#include "daemon/fault_user.h"
 #include "daemon/probes_user.h"
 #include "daemon/reserve.h"
 #include "daemon/session.h"
 
+/* The number of engines that are notified, or get a ring, in one piece of work. */
+#define NOTICES_AT_ONCE 8
+
 struct tracer {
-	struct list_head node;
+	struct hash_node by_uid;
 	const struct session *session;
 	pid_t pid;	   /* 0: all processes */
 	uint32_t flags;	   /* of struct ipc_trace_start */
@@ -32,12 +36,45 @@ struct probe_ring {
 	struct session *session; /* NULL: the process has ended, or the daemon's */
 };
 
-void probes_init(struct probes *probes)
+int probes_init(struct probes *probes)
 {
 	*probes = (struct probes){.last_ring_id = 0};
 	list_init(&probes->users);
 	list_init(&probes->rings);
-	list_init(&probes->tracers);
+	return hash_init(&probes->tracers);
+}
+
+void probes_fini(struct probes *probes)
+{
+	hash_fini(&probes->tracers);
+}
+
+static uint64_t tracers_hash(uid_t uid)
+{
+	return hash_mix(0, uid);
+}
+
+/* The first tracer of a user, and the next one; NULL: the end. */
+static struct tracer *tracer_of(struct hash_node *node)
+{
+	return node ? container_of(node, struct tracer, by_uid) : NULL;
+}
+
+/* The first of the tracers that may receive rings of this user: its own, then those of root. */
+static struct tracer *first_tracer(const struct probes *probes, uid_t uid)
+{
+	struct hash_node *own = hash_first(&probes->tracers, tracers_hash(uid));
+
+	return tracer_of(own ? own : hash_first(&probes->tracers, tracers_hash(0)));
+}
+
+static struct tracer *next_tracer(const struct probes *probes, const struct tracer *tracer)
+{
+	struct hash_node *next = hash_next(&tracer->by_uid);
+
+	if (!next && tracer->session->cred.uid != 0)
+		next = hash_first(&probes->tracers, tracers_hash(0));
+	return tracer_of(next);
 }
 
 static bool tracer_wants(const struct tracer *tracer, uid_t uid, pid_t pid, uint32_t role)
@@ -54,7 +91,7 @@ static bool is_traced_process(const struct probes *probes, uid_t uid, pid_t pid,
 {
 	const struct tracer *tracer;
 
-	list_for_each_entry(tracer, &probes->tracers, node) {
+	for (tracer = first_tracer(probes, uid); tracer; tracer = next_tracer(probes, tracer)) {
 		if (tracer_wants(tracer, uid, pid, role))
 			return true;
 	}
@@ -66,7 +103,8 @@ static bool is_awaited(const struct probes *probes, const struct probe_ring *rin
 {
 	const struct tracer *tracer;
 
-	list_for_each_entry(tracer, &probes->tracers, node) {
+	for (tracer = first_tracer(probes, ring->uid); tracer;
+	     tracer = next_tracer(probes, tracer)) {
 		if (tracer->received < ring->id &&
 		    tracer_wants(tracer, ring->uid, ring->pid, ring->role))
 			return true;
@@ -161,14 +199,43 @@ static void probes_notify(struct session *session, bool with_ring)
 		session_end_later(session);
 }
 
-static void notify_all_of(struct server *server, const struct probes_user *user)
+/* The user's engines are notified, or those that need a ring get one, in the user's turns. */
+static void begin_notices(struct server *server, struct user *user)
 {
-	struct session *session;
+	user_walk_begin(&user->notices, &user->sessions);
+	turns_add(server, user);
+}
 
-	list_for_each_entry(session, &server->sessions, node) {
-		if (session->probes.user == user)
-			probes_notify(session, false);
+static void notify_all_of(struct server *server, struct probes_user *probes)
+{
+	probes->notice++;
+	begin_notices(server, probes->user);
+}
+
+/* Notifies the session of the last change, if it was not yet. An engine that begins to trace is notified with its ring. */
+static void serve_session(struct session *session)
+{
+	const struct probes_user *user = session->probes.user;
+	bool is_engine = session->role == IPC_ROLE_VERBS && session->published.push.is_open;
+	bool gets_ring = is_engine && !session->probes.ring && session_ring(session);
+
+	if (!user || (!gets_ring && session->probes.notice == user->notice))
+		return;
+	session->probes.notice = user->notice;
+	probes_notify(session, gets_ring);
+}
+
+bool probes_serve_user(struct server *server, struct user *user)
+{
+	(void)server;
+	for (int i = 0; i < NOTICES_AT_ONCE; i++) {
+		struct list_head *node = user_walk_next(&user->notices, &user->sessions);
+
+		if (!node)
+			return false;
+		serve_session(container_of(node, struct session, of_user));
 	}
+	return true;
 }
 
 /* The flags of a user's page. */
@@ -177,9 +244,8 @@ static uint32_t page_flags(const struct probes *probes, const struct probes_user
 	const struct tracer *tracer;
 	uint32_t flags = 0;
 
-	list_for_each_entry(tracer, &probes->tracers, node) {
-		if (!tracer_wants(tracer, user->uid, tracer->pid, IPC_ROLE_VERBS))
-			continue;
+	for (tracer = first_tracer(probes, user->uid); tracer;
+	     tracer = next_tracer(probes, tracer)) {
 		flags |= PROBE_PAGE_TRACE;
 		if (!(tracer->flags & IPC_TRACE_OPERATIONS))
 			flags |= PROBE_PAGE_PACKETS;
@@ -187,31 +253,30 @@ static uint32_t page_flags(const struct probes *probes, const struct probes_user
 	return flags;
 }
 
-/*
- * Sets the flags of the pages, and notifies the engines of users for whom they changed. An engine that begins to trace is notified
- * with its ring.
- */
-static void update_flags(struct server *server)
+/* Sets the flags of a page, and notifies the engines of its user if they changed. */
+static void update_flags(struct server *server, struct probes_user *user)
+{
+	uint32_t before = user->traced;
+
+	if (probes_user_set_traced(user, page_flags(&server->probes, user)) && before)
+		notify_all_of(server, user);
+}
+
+/* Calls fn for the page of each user whose processes a tracer of this user may trace. */
+static void each_traced(struct server *server, uid_t uid,
+			void (*fn)(struct server *server, struct probes_user *user))
 {
 	struct probes_user *user;
 
-	list_for_each_entry(user, &server->probes.users, node) {
-		uint32_t before = user->traced;
+	if (uid != 0) {
+		const struct user *own = users_find(&server->users, uid);
 
-		if (probes_user_set_traced(user, page_flags(&server->probes, user)) && before)
-			notify_all_of(server, user);
+		if (own && own->probes)
+			fn(server, own->probes);
+		return;
 	}
-}
-
-static void pass_rings(struct server *server)
-{
-	struct session *session;
-
-	list_for_each_entry(session, &server->sessions, node) {
-		if (session->role == IPC_ROLE_VERBS && session->published.push.is_open &&
-		    !session->probes.ring && session_ring(session))
-			probes_notify(session, true);
-	}
+	list_for_each_entry(user, &server->probes.users, node)
+		fn(server, user);
 }
 
 /* The daemon writes its own events while a tracer of its own user or of root is attached. */
@@ -234,23 +299,19 @@ static void trace_daemon(struct server *server)
 
 static unsigned int tracers_of(const struct probes *probes, uid_t uid)
 {
-	const struct tracer *tracer;
+	const struct hash_node *node;
 	unsigned int count = 0;
 
-	list_for_each_entry(tracer, &probes->tracers, node)
-		count += tracer->session->cred.uid == uid;
+	hash_for_each(node, &probes->tracers, tracers_hash(uid)) count++;
 	return count;
 }
 
-/* Clients that were refused a ring, because earlier tracers did not want them, ask again. */
-static void touch_pages(struct server *server, const struct tracer *tracer)
+/* Clients that were refused a ring, because earlier tracers did not want them, ask again. Engines get their ring. */
+static void begin_tracing(struct server *server, struct probes_user *user)
 {
-	struct probes_user *user;
-
-	list_for_each_entry(user, &server->probes.users, node) {
-		if (tracer_wants(tracer, user->uid, tracer->pid, IPC_ROLE_CM))
-			probes_user_touch(user);
-	}
+	update_flags(server, user);
+	probes_user_touch(user);
+	begin_notices(server, user->user);
 }
 
 int probes_trace_start(struct session *session, const struct ipc_trace_start *request)
@@ -270,13 +331,12 @@ int probes_trace_start(struct session *session, const struct ipc_trace_start *re
 	tracer->session = session;
 	tracer->pid = request->pid;
 	tracer->flags = request->flags;
-	list_add_tail(&tracer->node, &server->probes.tracers);
+	hash_add(&server->probes.tracers, &tracer->by_uid, tracers_hash(session->cred.uid));
 	session->probes.tracer = tracer;
-	log_info("pid %ld uid %u traces", (long)session->cred.pid, (unsigned int)session->cred.uid);
+	log_debug("pid %ld uid %u traces", (long)session->cred.pid,
+		  (unsigned int)session->cred.uid);
 	trace_daemon(server);
-	update_flags(server);
-	touch_pages(server, tracer);
-	pass_rings(server);
+	each_traced(server, session->cred.uid, begin_tracing);
 	return 0;
 }
 
@@ -322,7 +382,7 @@ void probes_published(struct session *session)
 int probes_enter(struct session *session, int *page)
 {
 	struct server *server = session->server;
-	struct probes_user *user = probes_user_get(&server->probes, session->cred.uid);
+	struct probes_user *user = probes_user_get(server, session->user);
 
 	if (!user)
 		return -ENOMEM;
@@ -330,21 +390,24 @@ int probes_enter(struct session *session, int *page)
 	if (*page < 0) {
 		int error = -errno;
 
-		probes_user_put(&server->probes, user);
+		probes_user_put(server, user);
 		return error;
 	}
 	session->probes.user = user;
-	update_flags(server);
+	session->probes.notice = user->notice;
+	update_flags(server, user);
 	return 0;
 }
 
 static void end_tracer(struct server *server, struct tracer *tracer)
 {
-	list_del(&tracer->node);
+	uid_t uid = tracer->session->cred.uid;
+
+	hash_del(&server->probes.tracers, &tracer->by_uid);
 	free(tracer);
 	collect_rings(server);
 	trace_daemon(server);
-	update_flags(server);
+	each_traced(server, uid, update_flags);
 }
 
 /* Removes the oldest ring of an ended process. */
@@ -380,26 +443,38 @@ void probes_leave(struct session *session)
 	if (own->ring)
 		end_ring(server, own->ring);
 	if (own->user)
-		probes_user_put(&server->probes, own->user);
+		probes_user_put(server, own->user);
 	own->user = NULL;
+}
+
+static int set_rules_of(struct server *server, struct user *user, int fd)
+{
+	struct probes_user *probes = probes_user_get(server, user);
+	int error;
+
+	if (!probes)
+		return -ENOMEM;
+	error = probes_user_set_rules(server, probes, fd);
+	if (!error)
+		notify_all_of(server, probes);
+	probes_user_put(server, probes);
+	return error;
 }
 
 int probes_fault_set(struct session *session, const struct ipc_fault_set *request, int fd)
 {
 	struct server *server = session->server;
-	struct probes_user *user;
+	struct user *user;
 	int error;
 
 	if (session->cred.uid != 0 && session->cred.uid != request->uid)
 		return -EPERM;
-	user = probes_user_get(&server->probes, request->uid);
+	user = users_get(&server->users, request->uid);
 	if (!user)
 		return -ENOMEM;
-	error = probes_user_set_rules(&server->probes, user, fd, request->uid == server->uid);
-	if (!error)
-		notify_all_of(server, user);
-	probes_user_put(&server->probes, user);
-	fault_tick_update(server);
+	error = set_rules_of(server, user, fd);
+	users_put(&server->users, user);
+	fault_tick_update(server, request->uid == server->uid ? FAULT_EVERY_USER : request->uid);
 	server_count_changed(server);
 	return error;
 }
@@ -416,5 +491,6 @@ void probes_close(struct server *server)
 	trace_ring_detach();
 	list_for_each_entry_safe(ring, next, &server->probes.rings, node)
 		ring_free(server, ring);
-	probes_user_free_all(&server->probes);
+	probes_user_free_all(server);
+	probes_fini(&server->probes);
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/hash.h"
 #include "base/list.h"
 #include "ipc/msg.h"
 
@@ -18,9 +19,12 @@
  * process that has ended is kept until the tracers have received it, at most PROBES_ENDED_MAX of them.
  */
 #define PROBES_ENDED_MAX 64
+/* The number of users with fault rules; root and the daemon's user may always have some. */
+#define PROBES_RULE_USERS_MAX 1024
 
 struct server;
 struct session;
+struct user;
 struct probes_user;
 struct probe_ring;
 
@@ -28,8 +32,8 @@ struct probe_ring;
 struct probes {
 	struct list_head
 		users; /* struct probes_user: users with a session, a ring of the daemon, or fault rules */
-	struct list_head rings;	  /* struct probe_ring, in ascending order of id */
-	struct list_head tracers; /* struct tracer */
+	struct list_head rings; /* struct probe_ring, in ascending order of id */
+	struct hash tracers;	/* struct tracer, by uid */
 	uint64_t last_ring_id;
 	unsigned int ended_count; /* rings of processes that have ended */
 	unsigned int rule_users;  /* users with fault rules */
@@ -40,9 +44,12 @@ struct session_probes {
 	struct probes_user *user; /* NULL before HELLO */
 	struct probe_ring *ring;  /* NULL: the client has none */
 	struct tracer *tracer;	  /* NULL: not a tracer */
+	uint32_t notice;	  /* probes_user.notice of the last notice */
 };
 
-void probes_init(struct probes *probes);
+/* 0 or -ENOMEM. probes_fini(): after a failure of the server's start. */
+int probes_init(struct probes *probes) __attribute__((warn_unused_result));
+void probes_fini(struct probes *probes);
 void probes_close(struct server *server);
 
 /* The daemon accepts a HELLO. *page is a descriptor of its user's probe page, for the reply. 0 or -errno. */
@@ -53,6 +60,11 @@ void probes_leave(struct session *session);
 
 /* The engine can receive pushes: passes it a ring if it is traced. */
 void probes_published(struct session *session);
+
+/*
+ * Notifies some of the user's engines of changes of the page, and passes them their rings (turns.h). Returns whether engines are left.
+ */
+bool probes_serve_user(struct server *server, struct user *user);
 
 /* Handlers of the requests of these names (ipc/msg.h). */
 int probes_trace_ring(struct session *session, int *ring);

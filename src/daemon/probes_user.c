@@ -12,8 +12,11 @@
 #include "base/fault_rule.h"
 #include "base/log.h"
 #include "base/resize.h"
+#include "daemon/fair_share.h"
+#include "daemon/fault_process.h"
 #include "daemon/fault_user.h"
 #include "daemon/reserve.h"
+#include "daemon/server.h"
 
 #define PAGE_SEALS  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define RULES_SEALS (F_SEAL_SHRINK | F_SEAL_WRITE)
@@ -60,62 +63,80 @@ static int page_create(struct probes_user *user)
 	return 0;
 }
 
-static struct probes_user *user_find(const struct probes *probes, uid_t uid)
+struct probes_user *probes_user_get(struct server *server, struct user *user)
 {
-	struct probes_user *user;
+	struct probes_user *found = user->probes;
 
-	list_for_each_entry(user, &probes->users, node) {
-		if (user->uid == uid)
-			return user;
+	if (found) {
+		found->refs++;
+		return found;
 	}
-	return NULL;
-}
-
-struct probes_user *probes_user_get(struct probes *probes, uid_t uid)
-{
-	struct probes_user *user = user_find(probes, uid);
-
-	if (user) {
-		user->refs++;
-		return user;
-	}
-	user = calloc(1, sizeof(*user));
-	if (!user)
+	found = calloc(1, sizeof(*found));
+	if (!found)
 		return NULL;
-	user->uid = uid;
-	if (page_create(user)) {
-		free(user);
+	found->uid = user->uid;
+	found->lease.is_exempt = fair_share_is_exempt(user->uid, server->uid);
+	list_init(&found->lease.node);
+	if (page_create(found)) {
+		free(found);
 		return NULL;
 	}
-	user->refs = 1;
-	list_add_tail(&user->node, &probes->users);
-	return user;
+	found->refs = 1;
+	found->user = user;
+	user->probes = found;
+	user->refs++;
+	list_add_tail(&found->node, &server->probes.users);
+	return found;
 }
 
-static void user_free(struct probes_user *user)
+static void user_free(struct server *server, struct probes_user *user)
 {
+	rule_expiry_set_used(&server->rule_expiry, &user->lease, true);
 	list_del(&user->node);
 	if (user->page)
 		munmap(user->page, sizeof(*user->page));
 	close(user->fd);
+	user->user->probes = NULL;
+	users_put(&server->users, user->user);
 	free(user);
 }
 
-void probes_user_put(struct probes *probes, struct probes_user *user)
+void probes_user_put(struct server *server, struct probes_user *user)
 {
-	(void)probes;
 	if (--user->refs == 0 && !user->has_rules)
-		user_free(user);
+		user_free(server, user);
 }
 
-void probes_user_free_all(struct probes *probes)
+void probes_user_free_all(struct server *server)
 {
 	struct probes_user *user, *next;
 
 	fault_user_remove_all();
-	list_for_each_entry_safe(user, next, &probes->users, node)
-		user_free(user);
-	probes->rule_users = 0;
+	list_for_each_entry_safe(user, next, &server->probes.users, node)
+		user_free(server, user);
+	server->probes.rule_users = 0;
+}
+
+static void check_use(struct server *server, struct probes_user *probes)
+{
+	/* The rules of the daemon's user apply to all users. */
+	bool is_used = probes->uid == server->uid ? server->session_count > 0 :
+						    probes->user->session_count > 0;
+
+	rule_expiry_set_used(&server->rule_expiry, &probes->lease, is_used || !probes->has_rules);
+}
+
+void probes_user_check_use(struct server *server, const struct user *user)
+{
+	const struct user *own;
+
+	if (!server->probes.rule_users)
+		return;
+	if (user->probes)
+		check_use(server, user->probes);
+	own = users_find(&server->users, server->uid);
+	if (own && own != user && own->probes)
+		check_use(server, own->probes);
 }
 
 /* The page changes between these two calls. */
@@ -190,6 +211,7 @@ static void write_rules(struct probes_user *user, const char *text)
 	for (int i = 0; i < FAULT_RULES_MAX; i++) {
 		atomic_store(&page->counts[i].passes, 0);
 		atomic_store(&page->counts[i].firings, 0);
+		atomic_store(&page->counts[i].failures, 0);
 	}
 	page_end(user);
 }
@@ -207,7 +229,46 @@ static void apply_to_daemon(struct probes_user *user, const char *text)
 		log_warn("the fault rules are not applied to the daemon: %s", why);
 }
 
-int probes_user_set_rules(struct probes *probes, struct probes_user *user, int fd, bool for_daemon)
+/* Whether the rules can be in force for this user: 0 or -errno. */
+static int rules_check(const struct server *server, const struct probes_user *user,
+		       const struct fault_rules *rules)
+{
+	bool is_first = rules->count > 0 && !user->has_rules;
+
+	for (int i = 0; i < rules->count; i++) {
+		if ((rules->rules[i].points >> FAULT_PROCESS & 1) &&
+		    !fault_process_may_signal(user->uid))
+			return -EOPNOTSUPP;
+	}
+	if (is_first && !fair_share_is_exempt(user->uid, server->uid) &&
+	    server->probes.rule_users >= PROBES_RULE_USERS_MAX)
+		return -EDQUOT;
+	return 0;
+}
+
+static int rules_apply(struct server *server, struct probes_user *user, const char *text,
+		       const struct fault_rules *rules)
+{
+	bool for_daemon = user->uid == server->uid;
+	int error = rules_check(server, user, rules);
+
+	if (!error && !for_daemon && rules->count > 0)
+		error = fault_user_set(user->uid, text, user->page->counts);
+	if (error)
+		return error;
+	if (!for_daemon && rules->count == 0)
+		fault_user_remove(user->uid);
+	server->probes.rule_users -= user->has_rules;
+	user->has_rules = rules->count > 0;
+	server->probes.rule_users += user->has_rules;
+	write_rules(user, text);
+	if (for_daemon)
+		apply_to_daemon(user, text);
+	check_use(server, user);
+	return 0;
+}
+
+int probes_user_set_rules(struct server *server, struct probes_user *user, int fd)
 {
 	struct fault_rules rules;
 	char why[WHY_BYTES], *text;
@@ -219,22 +280,26 @@ int probes_user_set_rules(struct probes *probes, struct probes_user *user, int f
 	if (!text)
 		return error;
 	error = fault_parse(text, &rules, why, sizeof(why));
-	if (error) {
+	if (error)
 		log_info("invalid fault rules of uid %u: %s", (unsigned int)user->uid, why);
-		free(text);
-		return error;
-	}
-	error = for_daemon ? 0 : fault_user_set(user->uid, text, user->page->counts);
-	if (error) {
-		free(text);
-		return error;
-	}
-	probes->rule_users -= user->has_rules;
-	user->has_rules = rules.count > 0;
-	probes->rule_users += user->has_rules;
-	write_rules(user, text);
-	if (for_daemon)
-		apply_to_daemon(user, text);
+	else
+		error = rules_apply(server, user, text, &rules);
 	free(text);
-	return 0;
+	return error;
+}
+
+void probes_rules_expire(struct rule_expiry *expiry, struct rule_lease *lease)
+{
+	static const struct fault_rules no_rules;
+	struct server *server = container_of(expiry, struct server, rule_expiry);
+	struct probes_user *user = container_of(lease, struct probes_user, lease);
+	uid_t uid = user->uid;
+
+	user->refs++;
+	log_debug("the fault rules of uid %u end: no client has used them", (unsigned int)uid);
+	/* Removing rules cannot fail. */
+	(void)!rules_apply(server, user, "", &no_rules);
+	probes_user_put(server, user);
+	fault_tick_update(server, uid == server->uid ? FAULT_EVERY_USER : uid);
+	server_count_changed(server);
 }

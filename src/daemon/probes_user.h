@@ -6,10 +6,13 @@
 
 #include "base/probe_page.h"
 #include "daemon/probes.h"
+#include "daemon/rule_expiry.h"
 
 /* One user's probe page. */
 struct probes_user {
 	struct list_head node; /* probes.users */
+	struct user *user;
+	struct rule_lease lease; /* of the rules */
 	uid_t uid;
 	int fd;
 	struct probe_page *page; /* NULL: there is no memory for it, and fd is an empty file */
@@ -18,16 +21,23 @@ struct probes_user {
 	bool has_rules;
 	bool is_daemons;   /* the daemon applied rules of this user to its own points */
 	unsigned int refs; /* sessions, and calls in progress */
+	uint32_t notice;   /* number of the last change of which the engines are to be notified */
 };
 
-/* The user's entry with one more reference; created if it does not exist. NULL: no memory or descriptors. */
-struct probes_user *probes_user_get(struct probes *probes, uid_t uid);
+/* The page of a user with one more reference; created if it does not exist. NULL: no memory or descriptors. */
+struct probes_user *probes_user_get(struct server *server, struct user *user);
 
 /* Drops a reference. The entry of a user without references and rules is freed. */
-void probes_user_put(struct probes *probes, struct probes_user *user);
+void probes_user_put(struct server *server, struct probes_user *user);
 
 /* Frees all entries, when no session is left. */
-void probes_user_free_all(struct probes *probes);
+void probes_user_free_all(struct server *server);
+
+/* To be called after the user's rules or number of sessions have changed: the rules may be unused from now on (rule_expiry.h). */
+void probes_user_check_use(struct server *server, const struct user *user);
+
+/* A lease of server.rule_expiry has ended: the rules end. */
+void probes_rules_expire(struct rule_expiry *expiry, struct rule_lease *lease);
 
 /* Changes the generation only: clients without a ring ask for one again. */
 void probes_user_touch(struct probes_user *user);
@@ -36,9 +46,11 @@ void probes_user_touch(struct probes_user *user);
 bool probes_user_set_traced(struct probes_user *user, uint32_t flags);
 
 /*
- * Reads the rules from a sealed memfd, checks them, and writes them to the page. for_daemon: they apply to all
- * objects that pass the daemon's points, otherwise to those of the user. 0; -EINVAL: not a sealed memfd, or invalid rules; -E2BIG; -ENOMEM.
+ * Reads the rules from a sealed memfd, checks them, and writes them to the page. Rules of the daemon's user apply to all
+ * objects that pass the daemon's points, those of others to the objects of the user. 0; -EINVAL: not a sealed memfd, or invalid rules;
+ * -E2BIG; -ENOMEM; -EDQUOT: PROBES_RULE_USERS_MAX other users have rules; -EOPNOTSUPP: rules for `process`, and the daemon may not
+ * send signals to processes of this user.
  */
-int probes_user_set_rules(struct probes *probes, struct probes_user *user, int fd, bool for_daemon);
+int probes_user_set_rules(struct server *server, struct probes_user *user, int fd);
 
 #endif

@@ -114,10 +114,8 @@ static bool has_groups_left(const struct session *session)
 	const struct session *other;
 	uint32_t count = 0;
 
-	list_for_each_entry(other, &server->sessions, node) {
-		if (other->cred.uid == session->cred.uid)
-			count += roce_forward_groups(&server->forward, other->slot);
-	}
+	list_for_each_entry(other, &session->user->sessions, of_user)
+		count += roce_forward_groups(&server->forward, other->slot);
 	return count < IPC_GROUPS_MAX;
 }
 

@@ -18,12 +18,19 @@
 #include "daemon/fault_device.h"
 #include "daemon/fault_user.h"
 #include "daemon/netdev.h"
+#include "daemon/probes_user.h"
 #include "daemon/reserve.h"
 #include "daemon/session.h"
 #include "ipc/msg.h"
 
-#define BIND_ATTEMPTS  100000
-#define ACCEPT_AT_ONCE 64
+#define BIND_ATTEMPTS 100000
+/*
+ * The kernel queues the connections of all users in the order of connect(). While one user connects faster than the daemon
+ * accepts, each connection of another user waits for a full queue. It is therefore short; connect() of the libraries waits for a free
+ * place. The loop accepts a full queue at once.
+ */
+#define BACKLOG	       32
+#define ACCEPT_AT_ONCE BACKLOG
 
 /* The abstract socket name: a NUL byte and IPC_NAME, without a terminator. */
 static socklen_t server_address(struct sockaddr_un *addr)
@@ -67,7 +74,7 @@ int server_bind(void)
 	 */
 	for (int attempt = 0; attempt < BIND_ATTEMPTS; attempt++) {
 		if (bind(fd, (struct sockaddr *)&addr, len) == 0) {
-			if (listen(fd, SOMAXCONN) == 0)
+			if (listen(fd, BACKLOG) == 0)
 				return fd;
 			error = -errno;
 			break;
@@ -210,27 +217,41 @@ int server_open_port(struct server *server)
 	return server->port.error;
 }
 
-int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t idle_ms)
+static void server_init(struct server *server)
 {
-	int error;
-
-	server->loop = loop;
-	server->listen_fd = listen_fd;
-	server->idle_ms = idle_ms;
 	server->uid = geteuid();
 	server->next_pair_id = 1;
 	list_init(&server->sessions);
 	list_init(&server->xrc_domains);
 	list_init(&server->av_waits);
-	probes_init(&server->probes);
 	failures_init(&server->failures);
+}
+
+int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t idle_ms)
+{
+	/* As with failures, the user's time to wait applies to rules, too. */
+	const uint64_t kept_ms = server->keeps_failures || !idle_ms ? RULES_KEPT_MS : idle_ms;
+	int error;
+
+	server->loop = loop;
+	server->listen_fd = listen_fd;
+	server->idle_ms = idle_ms;
+	server_init(server);
+	error = users_open(&server->users);
+	if (error)
+		return error;
+	error = probes_init(&server->probes);
+	if (error)
+		goto err_users;
+	error = -EIO;
 	if (getrandom(&server->daemon_id, sizeof(server->daemon_id), 0) !=
 	    (ssize_t)sizeof(server->daemon_id))
-		return -EIO;
+		goto err_probes;
 	slots_init(&server->slots, server->daemon_id);
 	server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	error = -errno;
 	if (server->spare_fd < 0)
-		return -errno;
+		goto err_probes;
 	server->departed = json_object_new_object();
 	reserve_init();
 	error = closer_start(&server->closer, loop, on_closed);
@@ -241,7 +262,13 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 		goto err_timer;
 	error = fault_tick_open(server, loop);
 	if (error)
-		goto err_poll;
+		goto err_tick;
+	error = rule_expiry_open(&server->rule_expiry, loop, kept_ms, probes_rules_expire);
+	if (error)
+		goto err_expiry;
+	error = turns_open(server, loop);
+	if (error)
+		goto err_turns;
 	error = uv_poll_init(loop, &server->listen_poll, listen_fd);
 	if (error)
 		goto err_listen;
@@ -255,20 +282,28 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 		log_warn("RoCE to other hosts is not available: UDP port 4791: %s",
 			 strerror(-server->port.error));
 	server_count_changed(server);
-	fault_tick_update(server);
+	fault_tick_update(server, FAULT_EVERY_USER);
 	return 0;
 
 err_start:
 	uv_close((uv_handle_t *)&server->listen_poll, NULL);
 err_listen:
+	turns_close(server);
+err_turns:
+	rule_expiry_close(&server->rule_expiry);
+err_expiry:
 	uv_close((uv_handle_t *)&server->fault_tick.timer, NULL);
-err_poll:
+err_tick:
 	uv_close((uv_handle_t *)&server->idle_timer, NULL);
 err_timer:
 	closer_stop(&server->closer);
 err_closer:
 	json_object_put(server->departed);
 	close(server->spare_fd);
+err_probes:
+	probes_fini(&server->probes);
+err_users:
+	users_close(&server->users);
 	return error;
 }
 
@@ -289,6 +324,9 @@ void server_stop(struct server *server)
 	roce_port_close(&server->port);
 	fault_tick_close(server);
 	probes_close(server);
+	turns_close(server);
+	rule_expiry_close(&server->rule_expiry);
+	users_close(&server->users);
 	closer_stop(&server->closer);
 	json_object_put(server->departed);
 	failures_free(&server->failures);
@@ -305,10 +343,26 @@ static bool is_change_hidden(const struct netdev *dev, uid_t uid, uint32_t what)
 	       (what == IPC_DEVICE_PORT_ACTIVE && !fault_device_is_active(dev, uid));
 }
 
+static void server_notify_session(struct session *session, const struct ipc_device_notice *notice,
+				  const struct netdev *dev)
+{
+	struct push *push = &session->published.push;
+
+	if (is_change_hidden(dev, session->cred.uid, notice->what))
+		return;
+	/* A process with hundreds of unread pushes may be idle. It can query a missed notice (DEVICE_GET), so the rest
+	 * of the queue is reserved for messages about peers. */
+	if (!push->is_open || push->pending_count >= PUSH_PENDING_MAX / 2)
+		return;
+	if (push_send(push, notice, sizeof(*notice), NULL, 0, 0))
+		session_end_later(session);
+}
+
 void server_notify_device(struct server *server, uid_t uid, uint32_t dev_id, uint32_t what)
 {
 	const struct netdev *dev = netdev_by_id(dev_id);
-	struct ipc_device_notice notice = {
+	const struct user *user = uid == FAULT_EVERY_USER ? NULL : users_find(&server->users, uid);
+	const struct ipc_device_notice notice = {
 		.hdr = {.type = IPC_DEVICE_NOTICE, .len = sizeof(notice)},
 		.dev_id = dev_id,
 		.what = what,
@@ -316,22 +370,15 @@ void server_notify_device(struct server *server, uid_t uid, uint32_t dev_id, uin
 	struct session *session;
 
 	cma_netdev_changed_for(server->cma, uid, dev_id, what);
-	list_for_each_entry(session, &server->sessions, node) {
-		int error;
-
-		if (uid != FAULT_EVERY_USER && uid != session->cred.uid)
-			continue;
-		if (is_change_hidden(dev, session->cred.uid, what))
-			continue;
-		/* A process with hundreds of unread pushes may be idle. It can query a missed notice (DEVICE_GET), so the rest
-		 * of the queue is reserved for messages about peers. */
-		if (!session->published.push.is_open ||
-		    session->published.push.pending_count >= PUSH_PENDING_MAX / 2)
-			continue;
-		error = push_send(&session->published.push, &notice, sizeof(notice), NULL, 0, 0);
-		if (error)
-			session_end_later(session);
+	if (uid != FAULT_EVERY_USER && !user)
+		return;
+	if (user) {
+		list_for_each_entry(session, &user->sessions, of_user)
+			server_notify_session(session, &notice, dev);
+		return;
 	}
+	list_for_each_entry(session, &server->sessions, node)
+		server_notify_session(session, &notice, dev);
 }
 
 int server_check_qpn(void *ctx, const struct cma_peer *peer, uint32_t qpn)

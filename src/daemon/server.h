@@ -14,7 +14,10 @@
 #include "daemon/probes.h"
 #include "daemon/roce_forward.h"
 #include "daemon/roce_port.h"
+#include "daemon/rule_expiry.h"
 #include "daemon/slots.h"
+#include "daemon/turns.h"
+#include "daemon/users.h"
 
 struct cma;
 struct cma_peer;
@@ -57,10 +60,13 @@ struct server {
 	uid_t uid;	  /* the daemon's user */
 	uint64_t daemon_id;
 	uint64_t next_pair_id;
+	struct users users;
+	struct turns turns;
 	struct list_head sessions;
 	uint32_t session_count;
 	struct list_head av_waits; /* of all sessions (av.c) */
 	uint32_t av_wait_count;
+	uint32_t descriptor_count;    /* sum of session.descriptor_count */
 	struct list_head xrc_domains; /* domains that any session has open (xrcds.c) */
 	struct slots slots;
 	struct roce_port port;
@@ -68,6 +74,7 @@ struct server {
 	struct cma *cma;
 	struct probes probes;
 	struct fault_tick fault_tick;
+	struct rule_expiry rule_expiry;
 	struct failures failures;
 	struct server_counters counters;
 	struct json_object *departed; /* counters of processes that have ended: control_counters.h */

@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fdpass.h"
 #include "base/log.h"
 #include "daemon/av.h"
@@ -16,9 +17,10 @@
 #include "daemon/control.h"
 #include "daemon/descriptors.h"
 #include "daemon/fair_share.h"
-#include "daemon/fault_signal.h"
+#include "daemon/fault_process.h"
 #include "daemon/netdev.h"
 #include "daemon/peers.h"
+#include "daemon/probes_user.h"
 #include "daemon/request.h"
 #include "daemon/xrcds.h"
 #include "ipc/client.h"
@@ -33,20 +35,6 @@
 
 /* The user to whom the closing of a socket is accounted if its peer's uid is unknown. */
 #define NO_UID ((uid_t)-1)
-
-static void uid_usage(const struct session *session, uint32_t *sessions, uint32_t *slots)
-{
-	struct session *other;
-
-	*sessions = 0;
-	*slots = 0;
-	list_for_each_entry(other, &session->server->sessions, node) {
-		if (other->cred.uid != session->cred.uid)
-			continue;
-		*sessions += 1;
-		*slots += other->slot > 0;
-	}
-}
 
 static bool client_may_keep(void *ctx, int fd)
 {
@@ -68,12 +56,9 @@ static bool may_have_slot(const struct session *session)
 {
 	static const struct fair_share share = {SERVER_ROOT_SLOTS, SERVER_UID_SLOTS_MIN};
 	const struct server *server = session->server;
-	uint32_t sessions, slots;
 
-	if (fair_share_is_exempt(session->cred.uid, server->uid))
-		return true;
-	uid_usage(session, &sessions, &slots);
-	return fair_share_allows(&share, slots, server->slots.free_count);
+	return fair_share_is_exempt(session->cred.uid, server->uid) ||
+	       fair_share_allows(&share, session->user->slot_count, server->slots.free_count);
 }
 
 /* Whether the user of a new session, which is not in the list, may have one more session. */
@@ -81,13 +66,13 @@ static bool may_have_session(const struct session *session)
 {
 	static const struct fair_share share = {SERVER_ROOT_SESSIONS, SERVER_UID_SESSIONS_MIN};
 	struct server *server = session->server;
-	uint32_t sessions, slots;
+	uint32_t sessions;
 
 	if (fair_share_is_exempt(session->cred.uid, server->uid))
 		return true;
-	uid_usage(session, &sessions, &slots);
 	/* Sockets of ended sessions that are not closed yet are counted, too. */
-	sessions += closer_pending(&server->closer, session->cred.uid);
+	sessions = session->user->session_count +
+		   closer_pending(&server->closer, session->cred.uid);
 	return sessions < SERVER_UID_SESSIONS_MAX &&
 	       fair_share_allows(&share, sessions, SERVER_SESSIONS_MAX - server->session_count);
 }
@@ -111,8 +96,9 @@ static int role_take(struct session *session, uint32_t role)
 		if (slot < 0)
 			return slot;
 		session->slot = (uint32_t)slot;
+		session->user->slot_count++;
 		cma_claim_qpns(server->cma, session->cred.uid, session->slot);
-		session->pidfd = fault_signal_open(session->fd, session->cred.pid);
+		session->process = fault_process_get(session->user, session->fd, session->cred.pid);
 		break;
 	case IPC_ROLE_CM:
 		session->cm = cma_client_new(server->cma, &peer);
@@ -308,38 +294,102 @@ static bool serve_next(struct session *session)
 	return !session->has_ended;
 }
 
+static void session_queue(struct session *session)
+{
+	list_add_tail(&session->ready, &session->user->ready);
+	turns_add(session->server, session->user);
+}
+
 static void daemon_session_on_readable(uv_poll_t *poll, int status, int events)
 {
 	struct session *session = container_of(poll, struct session, poll);
 
 	(void)events;
-	/* While the session is paused, the poll only reports the disconnect. */
-	if (status < 0 || session->is_paused) {
+	if (status < 0) {
 		session_end(session);
 		return;
 	}
+	if (!list_is_linked(&session->ready)) {
+		session_queue(session);
+		return;
+	}
+	/* Its turn has not come since the last iteration of the loop, which would report it in each further iteration. */
+	session->is_watched = false;
+	uv_poll_stop(poll);
+}
+
+/* Makes the loop report these events of the session's socket. If that fails, the session ends. */
+static void session_watch(struct session *session, int events)
+{
+	if (!session->has_poll) {
+		if (uv_poll_init(session->server->loop, &session->poll, session->fd)) {
+			session_end(session);
+			return;
+		}
+		session->has_poll = true;
+		session->handle_count++;
+	}
+	session->is_watched = true;
+	if (uv_poll_start(&session->poll, events, daemon_session_on_readable))
+		session_end(session);
+}
+
+/* Serves a batch of messages. Returns whether more of them may be in the socket. */
+static bool session_serve(struct session *session)
+{
+	/* Not CPU time, which takes a system call: if other programs preempt the daemon, the batch ends early. */
+	uint64_t start_ns = clock_now_ns();
+
 	for (int i = 0; i < REQUESTS_AT_ONCE; i++) {
 		if (closer_is_full(&session->server->closer, session->cred.uid)) {
 			session->is_paused = true;
-			/* Cannot fail: the poll is active and only its events change. */
-			(void)uv_poll_start(poll, UV_DISCONNECT, daemon_session_on_readable);
-			return;
+			session_watch(session, UV_DISCONNECT);
+			return false;
 		}
 		if (!serve_next(session))
-			return;
+			return false;
+		if (clock_now_ns() - start_ns >= FAIR_QUANTUM_NS)
+			break;
 	}
+	return true;
+}
+
+bool session_serve_user(struct server *server, struct user *user)
+{
+	struct session *session;
+	bool has_more = false;
+
+	(void)server;
+	if (list_is_empty(&user->ready))
+		return false;
+	session = list_first_entry(&user->ready, struct session, ready);
+	list_del(&session->ready);
+	session->handle_count++;
+	/* While the session is paused, the poll only reports the disconnect. */
+	if (session->is_paused)
+		session_end(session);
+	else
+		has_more = session_serve(session);
+	if (!session->has_ended) {
+		descriptors_count(session);
+		if (has_more)
+			list_add_tail(&session->ready, &user->ready);
+		else if (!session->is_watched)
+			session_watch(session, UV_READABLE | UV_DISCONNECT);
+	}
+	session_handle_closed(session);
+	return !list_is_empty(&user->ready);
 }
 
 void session_resume_all(struct server *server)
 {
-	struct session *session;
+	struct session *session, *next;
 
-	list_for_each_entry(session, &server->sessions, node) {
+	list_for_each_entry_safe(session, next, &server->sessions, node) {
 		if (!session->is_paused || closer_is_full(&server->closer, session->cred.uid))
 			continue;
 		session->is_paused = false;
-		(void)uv_poll_start(&session->poll, UV_READABLE | UV_DISCONNECT,
-				    daemon_session_on_readable);
+		session_watch(session, UV_READABLE | UV_DISCONNECT);
 	}
 }
 
@@ -347,7 +397,7 @@ void session_resume_all(struct server *server)
  * -errno. */
 static int client_check(struct session *session)
 {
-	const struct server *server = session->server;
+	struct server *server = session->server;
 	socklen_t len = sizeof(session->cred);
 
 	if (getsockopt(session->fd, SOL_SOCKET, SO_PEERCRED, &session->cred, &len) < 0)
@@ -364,6 +414,9 @@ static int client_check(struct session *session)
 			(unsigned int)session->cred.uid);
 		return -EACCES;
 	}
+	session->user = users_get(&server->users, session->cred.uid);
+	if (!session->user)
+		return -ENOMEM;
 	if (server->session_count >= SERVER_SESSIONS_MAX || !may_have_session(session))
 		return -EDQUOT;
 	return descriptors_may_keep(session, session->fd) ? 0 : -EMFILE;
@@ -379,9 +432,27 @@ static void daemon_session_refuse(int fd, int status)
 		log_debug("a rejected client had already closed its connection");
 }
 
-int session_open(struct server *server, int fd)
+static struct session *session_new(struct server *server, int fd)
 {
 	struct session *session = calloc(1, sizeof(*session));
+
+	if (!session)
+		return NULL;
+	session->server = server;
+	session->fd = fd;
+	session->cred.uid = NO_UID;
+	session->handle_count = 1;
+	list_init(&session->ready);
+	list_init(&session->of_user);
+	list_init(&session->xrcds);
+	av_session_init(session);
+	peers_session_init(session);
+	return session;
+}
+
+int session_open(struct server *server, int fd)
+{
+	struct session *session = session_new(server, fd);
 	uid_t uid = NO_UID;
 	int error;
 
@@ -389,33 +460,27 @@ int session_open(struct server *server, int fd)
 		error = -ENOMEM;
 		goto err_alloc;
 	}
-	session->server = server;
-	session->fd = fd;
-	session->pidfd = -1;
-	session->cred.uid = uid;
-	list_init(&session->xrcds);
-	av_session_init(session);
-	peers_session_init(session);
 	error = client_check(session);
 	if (error)
 		goto err_check;
-	error = uv_poll_init(server->loop, &session->poll, fd);
-	if (error)
-		goto err_check;
-	session->handle_count = 1;
 	list_add_tail(&session->node, &server->sessions);
+	list_add_tail(&session->of_user, &session->user->sessions);
 	server->session_count++;
+	session->user->session_count++;
 	server->counters.sessions++;
+	descriptors_count(session);
+	probes_user_check_use(server, session->user);
 	server_count_changed(server);
-	error = uv_poll_start(&session->poll, UV_READABLE | UV_DISCONNECT,
-			      daemon_session_on_readable);
-	if (error)
-		session_end(session);
-	return error;
+	session_queue(session);
+	return 0;
 
 err_check:
 	daemon_session_refuse(fd, error);
 	uid = session->cred.uid;
+	if (session->user) {
+		descriptors_release(session);
+		users_put(&server->users, session->user);
+	}
 	free(session);
 err_alloc:
 	closer_add_socket(&server->closer, uid, fd);
@@ -433,6 +498,26 @@ static void daemon_session_on_poll_closed(uv_handle_t *handle)
 	session_handle_closed(container_of(handle, struct session, poll));
 }
 
+/* Removes the session from its user, who may have no other session. */
+static void session_leave_user(struct session *session)
+{
+	struct server *server = session->server;
+	struct user *user = session->user;
+
+	user_walk_skip(&user->notices, &session->of_user);
+	fault_tick_forget(session);
+	descriptors_release(session);
+	list_del(&session->ready);
+	list_del(&session->of_user);
+	user->session_count--;
+	user->slot_count -= session->slot > 0;
+	fault_process_put(session->process);
+	session->process = NULL;
+	probes_user_check_use(server, user);
+	users_put(&server->users, user);
+	session->user = NULL;
+}
+
 void session_end(struct session *session)
 {
 	struct server *server = session->server;
@@ -440,7 +525,6 @@ void session_end(struct session *session)
 	if (session->has_ended)
 		return;
 	session->has_ended = true;
-	fault_tick_forget(session);
 	list_del(&session->node);
 	server->session_count--;
 	if (session->cm)
@@ -451,19 +535,19 @@ void session_end(struct session *session)
 	av_leave(session);
 	probes_leave(session);
 	peers_leave(session);
+	session_leave_user(session);
 	if (session->slot) {
 		roce_forward_remove(&server->forward, session->slot);
 		roce_port_return(&server->port, session->slot);
 		slots_return(&server->slots, session->slot);
 	}
 	session->slot = 0;
-	if (session->pidfd >= 0)
-		close(session->pidfd);
-	session->pidfd = -1;
-	uv_close((uv_handle_t *)&session->poll, daemon_session_on_poll_closed);
+	if (session->has_poll)
+		uv_close((uv_handle_t *)&session->poll, daemon_session_on_poll_closed);
 	closer_add_socket(&server->closer, session->cred.uid, session->fd);
 	session->fd = -1;
 	server_count_changed(server);
+	session_handle_closed(session);
 }
 
 void session_end_later(struct session *session)

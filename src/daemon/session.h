@@ -11,10 +11,12 @@
 #include "daemon/probes.h"
 #include "daemon/push.h"
 #include "daemon/server.h"
+#include "daemon/users.h"
 #include "ipc/msg.h"
 
 struct cma_client;
 struct control_report;
+struct fault_process;
 
 /*
  * The segment that an engine published for its peers. Part of a session of role VERBS; segment_fd is -1 until SEGMENT.
@@ -33,21 +35,30 @@ struct published {
  * One client's connection. Created on accept. Ends when the socket is closed, when the client violates the protocol, or
  * with the daemon. All that it owns is released then; the memory is freed when its libuv handles are closed. One
  * thread.
+ *
+ * A session whose socket may have messages is in the list `ready` of its user until the user's turn (turns.h). The loop watches
+ * the socket from the first time that it had no message.
  */
 struct session {
-	struct list_head node; /* server.sessions; removed when the session ends */
+	struct list_head node; /* server.sessions; removed when the session ends, as the next two */
+	struct list_head of_user; /* user.sessions */
+	struct list_head ready;	  /* user.ready */
 	struct server *server;
+	struct user *user;
 	uv_poll_t poll;
+	bool has_poll;
+	bool is_watched; /* the poll is active */
 	int fd;
-	unsigned int handle_count; /* libuv handles not yet closed */
+	unsigned int handle_count; /* libuv handles not yet closed, and calls that use the session */
 	bool has_ended;
 	bool is_paused; /* no messages are read while too many of its user's descriptors wait to be closed */
 	struct ucred cred;
 	uint32_t role; /* enum ipc_role; 0 before HELLO */
 	uint32_t slot; /* VERBS: never 0 */
 	uint64_t request_count;
-	int pidfd; /* VERBS: of the process that connected, for signals of fault rules; -1: not open */
-	bool is_stopped; /* fault injection has stopped the process (fault_tick.h) */
+	uint32_t descriptor_count; /* of session_descriptors() when it was counted last */
+	struct fault_process
+		*process; /* VERBS: the process that connected; NULL: it cannot be referred to */
 	struct published published;
 	struct cma_client *cm;
 	struct control_report *report; /* CONTROL: the report that the client is reading, or NULL */
@@ -67,12 +78,15 @@ void session_end(struct session *session);
 /* Ends the session in the loop's next iteration, for callers that still use it. */
 void session_end_later(struct session *session);
 
+/* Serves messages of one session of the user (turns.h). Returns whether another session, or the same one, may have messages. */
+bool session_serve_user(struct server *server, struct user *user);
+
 /*
  * To be called after descriptors were closed: resumes reading from the paused sessions whose users are below the limit.
  */
 void session_resume_all(struct server *server);
 
-/* To be called when one of its libuv handles is closed. The last one frees the session. */
+/* To be called when one of its libuv handles is closed, or by a user of the session. The last one frees it. */
 void session_handle_closed(struct session *session);
 
 #endif

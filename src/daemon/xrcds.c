@@ -121,10 +121,8 @@ static bool may_open_more(const struct session *session)
 
 	if (session->cred.uid == 0)
 		return true;
-	list_for_each_entry(other, &session->server->sessions, node) {
-		if (other->cred.uid == session->cred.uid)
-			openings += other->xrcd_count;
-	}
+	list_for_each_entry(other, &session->user->sessions, of_user)
+		openings += other->xrcd_count;
 	return openings < XRCDS_UID_MAX;
 }
 

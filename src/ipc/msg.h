@@ -380,9 +380,10 @@ struct ipc_trace_next_reply {
 
 /*
  * FAULT_SET (control): replaces the fault rules (base/fault.h) of all processes of a user, also of later ones. They remain until
- * the daemon exits, which does not exit for idleness while any user has rules. fds: [0] a memfd with the text, sealed against
- * writing and shrinking. -EINVAL: invalid rules or file; -E2BIG: more than PROBE_RULES_MAX bytes; -EPERM: only root may set rules
- * of another user.
+ * they are unused for some time (daemon/rule_expiry.h); the daemon does not exit for idleness while any user has rules. fds: [0] a
+ * memfd with the text, sealed against writing and shrinking. -EINVAL: invalid rules or file; -E2BIG: more than PROBE_RULES_MAX
+ * bytes; -EPERM: only root may set rules of another user; -EOPNOTSUPP: the daemon may not send signals to processes of this user, as
+ * rules for `process` require; -EDQUOT: too many users have rules.
  */
 struct ipc_fault_set {
 	struct ipc_hdr hdr;

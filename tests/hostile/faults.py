@@ -2,24 +2,43 @@
 """With the daemon of root, the fault rules of a user apply to this user's own processes, connections and contexts, and
 to nothing of other users."""
 
+import contextlib
 import json
 import os
+import re
+import signal
 import subprocess
 
 from tests.hostile import kit
-from tests.hostile.probes import refused_with
+from tests.hostile.probes import refused_with, rules_file, set_rules
 from tests.programs import wire
+from tests.programs.lab import SOURCE
 
 LOOPBACK = "127.0.0.1"
+FIRST_UID, MANY = 100000, 650
+# RULES_KEPT_USERS_MAX of src/daemon/rule_expiry.h.
+KEPT_USERS = 64
 
 
-def usrdma(lab, uid, *arguments):
+def usrdma(lab, uid, *arguments, status=0):
     """Runs the command as this user. Returns its output."""
     done = subprocess.run([os.path.join(lab.tree, "usrdma"), *map(str, arguments)], env=lab.env, text=True,
                           stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=lab.seconds(20),
                           **kit.as_uid(uid))
-    kit.check(done.returncode == 0, f"{arguments}: exit {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stdout
+    kit.check(done.returncode == status, f"{arguments}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout if status == 0 else done.stdout + done.stderr
+
+
+def with_capabilities(*names):
+    """The command that starts root's daemon with these capabilities only."""
+    return ["setpriv", "--bounding-set", ",".join(["-all", *(f"+{name}" for name in names)])]
+
+
+def service_capabilities():
+    """Those of usrdmad.service."""
+    with open(os.path.join(SOURCE, "tools", "usrdmad.service.in"), encoding="utf-8") as unit:
+        names = re.search(r"^CapabilityBoundingSet=(.*)$", unit.read(), re.M)[1].split()
+    return with_capabilities(*(name.removeprefix("CAP_").lower() for name in names))
 
 
 def firings(lab, uid):
@@ -63,8 +82,9 @@ def watch(lab, uid):
 
 
 def processes_of_another_user(lab):
-    """Rules that name a program stop and kill the own process of this name only."""
-    with kit.daemon(lab, uid=0):
+    """Rules that name a program stop and kill the own process of this name only. The daemon has the capabilities of the
+    service."""
+    with kit.daemon(lab, uid=0, limited=service_capabilities()):
         victims = rping_pair(lab, kit.VICTIM, kit.VICTIM)
         own = rping_pair(lab, kit.ATTACKER, kit.ATTACKER)
         for client in (victims[1], own[1]):
@@ -158,8 +178,153 @@ def messages_of_another_user(lab):
         kit.check(server.running(), server.story())
 
 
+def rules_without_permission(lab):
+    """A daemon without CAP_KILL refuses the rules for processes that it cannot apply. A rule of root, whose own
+    processes the daemon may signal, counts the firings for other users' processes as failures, and logs no line for
+    each."""
+    with kit.daemon(lab, uid=0, limited=with_capabilities("net_bind_service", "net_raw")):
+        pair = rping_pair(lab, kit.ATTACKER, kit.ATTACKER)
+        pair[1].says("ping data")
+        for rule in ("process:kill:prog=rping", "process:stop:prog=rping"):
+            printed = usrdma(lab, kit.ATTACKER, "fault", "add", rule, status=1)
+            kit.check("CAP_KILL" in printed, printed)
+        kit.check(usrdma(lab, kit.ATTACKER, "fault") == "no fault rules\n", "a rule is in force")
+        usrdma(lab, kit.ROOT, "fault", "add", "process:kill:prog=rping")
+        failures = kit.wait_until(lambda: root_failures(lab), lab.seconds(20), "failures")
+        kit.check(failures["firings"] == 0 and failures["error"] == os.strerror(1), f"{failures}")
+        printed = usrdma(lab, kit.ROOT, "fault", status=1)
+        kit.check("rule 1: " in printed and "nothing was injected: Operation not permitted" in printed, printed)
+        goes_on(lab, pair[1])
+        with open(os.path.join(lab.scratch, "daemon.err"), encoding="utf-8", errors="replace") as log:
+            printed = [line for line in log if "rping" in line or "signal" in line]
+        kit.check(len(printed) <= 1, f"{len(printed)} lines: {printed[:3]}")
+
+
+def root_failures(lab):
+    """The first rule of root if it has failures."""
+    done = subprocess.run([os.path.join(lab.tree, "usrdma"), "fault", "list", "--json"], env=lab.env, text=True,
+                          stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=lab.seconds(20))
+    rule = json.loads(done.stdout)["rules"][0]
+    return rule if rule["failures"] else None
+
+
+def becomes_root_after_connecting():
+    """As a set-user-ID program: the session's user is the attacker, the process belongs to root."""
+    os.seteuid(kit.ATTACKER)
+    engine = wire.Engine()
+    os.seteuid(0)
+    os.setresuid(0, 0, 0)
+    return engine, f"{os.getpid()}"
+
+
+def process_that_changed_its_user(lab):
+    """A rule of a user sends no signal to a process that has the session of this user and other user IDs."""
+    with kit.daemon(lab, uid=0, limited=service_capabilities()), \
+            kit.Child(kit.ROOT, becomes_root_after_connecting) as child:
+        usrdma(lab, kit.ATTACKER, "fault", "add", f"process:kill:pid={child.pid}", f"process:stop:pid={child.pid}")
+        kit.wait_until(lambda: "nothing was injected: Operation not permitted" in any_status(lab, kit.ATTACKER),
+                       lab.seconds(20), "a failure")
+        kit.check(state_of(child.pid) in "SR", f"the process is {state_of(child.pid)}")
+
+
+def any_status(lab, uid):
+    done = subprocess.run([os.path.join(lab.tree, "usrdma"), "fault"], env=lab.env, text=True, check=False,
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=lab.seconds(20), **kit.as_uid(uid))
+    return done.stdout + done.stderr
+
+
+def holds_sessions(count):
+    return lambda: ([wire.Engine() for _ in range(count)], "connected")
+
+
+def passes(lab, uid):
+    return [rule["passes"] for rule in json.loads(usrdma(lab, uid, "fault", "list", "--json"))["rules"]]
+
+
+def sessions_of_one_process(lab):
+    """A process passes a rule once each time, however many sessions it has."""
+    with kit.daemon(lab, uid=0), kit.Child(kit.ATTACKER, holds_sessions(100)) as many, \
+            kit.Child(kit.ATTACKER, holds_sessions(1)) as one:
+        usrdma(lab, kit.ATTACKER, "fault", "add", *(f"process:kill:pid={child.pid}:nth=1000000000"
+                                                    for child in (one, many)))
+        kit.wait_until(lambda: passes(lab, kit.ATTACKER)[0] >= 20, lab.seconds(20), "20 passes")
+        of_one, of_many = passes(lab, kit.ATTACKER)
+        kit.check(of_many <= of_one + 1, f"{of_many} passes with 100 sessions, {of_one} with one")
+
+
+def stopped_program_of_a_killed_daemon(lab):
+    """A program that a rule has stopped continues when the daemon is killed, and when the next daemon starts."""
+    with kit.daemon(lab, uid=0, limited=service_capabilities()) as process:
+        with kit.Child(kit.ATTACKER, holds_sessions(1)) as child:
+            usrdma(lab, kit.ATTACKER, "fault", "add", f"process:stop:pid={child.pid}")
+            kit.wait_until(lambda: state_of(child.pid) == "T", lab.seconds(20), "the stop")
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kit.wait_until(lambda: state_of(child.pid) != "T", lab.seconds(20), "the continuation")
+            with kit.daemon(lab, uid=0):
+                kit.check(state_of(child.pid) != "T", "the next daemon has stopped the program")
+
+
+def as_user(uid, function):
+    """Calls the function with this effective user ID, which SO_PEERCRED of a new connection has."""
+    os.seteuid(uid)
+    try:
+        return function()
+    finally:
+        os.seteuid(0)
+
+
+def leaves_rules(uid):
+    with kit.closing(wire.Connection(wire.CONTROL)) as (connection,):
+        set_rules(connection, uid, rules_file(b"device:down:dev=nosuch"))
+
+
+def pages(process):
+    """The numbers of descriptors and mappings of probe pages, one for each user that the daemon keeps, and of all its
+    descriptors."""
+    fds = []
+    for fd in os.listdir(f"/proc/{process.pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            fds.append(os.readlink(f"/proc/{process.pid}/fd/{fd}"))
+    with open(f"/proc/{process.pid}/maps", encoding="utf-8") as maps:
+        mapped = sum("usrdma-probes" in line for line in maps)
+    return sum("usrdma-probes" in name for name in fds), mapped, len(fds)
+
+
+def rules_of_users_that_have_gone(lab):
+    """Many users set rules and end. The daemon keeps the rules of a limited number of them, which are not those of a
+    user with sessions."""
+    with kit.daemon(lab, uid=0) as process, kit.Child(kit.VICTIM, holds_sessions(1)) as victim:
+        usrdma(lab, kit.VICTIM, "fault", "add", f"process:stop:pid={victim.pid}:nth=1000000000")
+        _, _, before = pages(process)
+        for uid in range(FIRST_UID, FIRST_UID + MANY):
+            as_user(uid, lambda uid=uid: leaves_rules(uid))
+        kit.wait_until(lambda: pages(process)[0] <= KEPT_USERS + 2, lab.seconds(20),
+                       f"the end of most of {MANY} pages, {pages(process)} of pages, mappings, descriptors")
+        fds, mapped, after = pages(process)
+        kit.check(mapped <= KEPT_USERS + 2 and after <= before + KEPT_USERS + 2,
+                  f"{fds} pages, {mapped} mappings, {before} and then {after} descriptors")
+        count = sum(passes(lab, kit.VICTIM))
+        kit.wait_until(lambda: sum(passes(lab, kit.VICTIM)) > count, lab.seconds(20), "passes of a rule in use")
+        printed = usrdma(lab, FIRST_UID + MANY - 1, "fault")
+        kit.check("device:down:dev=nosuch" in printed, f"the rules of the last user: {printed}")
+        printed = usrdma(lab, FIRST_UID, "fault")
+        kit.check(printed == "no fault rules\n", f"the rules of the first user: {printed}")
+
+
+def rules_do_not_keep_an_idle_daemon(lab):
+    """Rules that no client can meet end with the time after which an idle daemon ends."""
+    with kit.daemon(lab, "--idle-seconds", "1", uid=0) as process:
+        for uid in (kit.ATTACKER, kit.ROOT):
+            usrdma(lab, uid, "fault", "add", "call:fail=ENOMEM:name=ibv_reg_mr")
+        process.wait(lab.seconds(30))
+        kit.check(process.returncode == 0, f"exit {process.returncode}")
+
+
 def body(lab, cases):
-    for case in (processes_of_another_user, connections_of_another_user, queue_pair_of_another_user,
+    for case in (processes_of_another_user, rules_without_permission, process_that_changed_its_user,
+                 sessions_of_one_process, stopped_program_of_a_killed_daemon, rules_of_users_that_have_gone,
+                 rules_do_not_keep_an_idle_daemon, connections_of_another_user, queue_pair_of_another_user,
                  devices_of_another_user, messages_of_another_user):
         cases.run(case.__name__.replace("_", " "), case, lab)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Attacks of users on tracing and fault injection: trace rings and rules of other users; malformed rules."""
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -122,8 +123,39 @@ def too_many_tracers(lab):
                        "the end of all rings")
 
 
+def has_pushes(engines, kind, count):
+    """Whether each engine has received this number of pushes of this kind; `count` has those received so far."""
+    for engine in engines:
+        while engine.has_notice():
+            got, _, fds = engine.notice()
+            for fd in fds:
+                os.close(fd)
+            count[engine] = count.get(engine, 0) + (got == kind)
+    return all(count.get(engine, 0) >= 1 for engine in engines)
+
+
+def many_engines(lab):
+    """The daemon notifies the engines of a user in several turns; each of them gets its ring and each notice."""
+    with kit.daemon(lab, uid=0), contextlib.ExitStack() as stack:
+        engines = [stack.enter_context(contextlib.closing(wire.Engine())) for _ in range(100)]
+        with kit.closing(wire.Connection(wire.CONTROL)) as (tracer,):
+            tracer.request(wire.TRACE_START, wire.body("trace_start", 0, 0))
+            rings = []
+            kit.wait_until(lambda: rings.extend(rings_of(tracer)) or len(rings) == len(engines) + 1, lab.seconds(20),
+                           "a ring of each engine and of the daemon")
+            count = {}
+            kit.wait_until(lambda: has_pushes(engines, wire.PROBES, count), lab.seconds(20), "each ring's push")
+            kit.check(set(count.values()) == {1}, f"{sorted(count.values())} pushes")
+        count = {}
+        kit.wait_until(lambda: has_pushes(engines, wire.PROBES, count), lab.seconds(20), "notices of the end")
+        with kit.closing(wire.Connection(wire.CONTROL)) as (connection,):
+            count = {}
+            set_rules(connection, os.geteuid(), rules_file(b"packet.send:drop:nth=1"))
+            kit.wait_until(lambda: has_pushes(engines, wire.PROBES, count), lab.seconds(20), "each notice of a rule")
+
+
 def body(lab, cases):
-    for case in (another_users_events, another_users_rules, malformed_rules, too_many_tracers):
+    for case in (another_users_events, another_users_rules, malformed_rules, too_many_tracers, many_engines):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
 

@@ -7,11 +7,14 @@ import os
 import resource
 
 from tests.hostile import fuse, kit
+from tests.hostile.probes import refused_with, rules_file, set_rules
 from tests.programs import wire
 
 DEVICE_GET = wire.message(wire.DEVICE_GET, wire.body("device_get", 0, 0))
 # The number of threads of the daemon in a close() that may block.
 SERVING_MAX = 64
+# PROBES_RULE_USERS_MAX of src/daemon/probes.h.
+RULE_USERS = 1024
 FIRST_UID = 100000
 
 
@@ -132,8 +135,30 @@ def files_of_many_users(lab):
         are_served("hanging files")
 
 
+def sets_rules_as(first, count):
+    """Opens a session as each of these users, with rules, until the daemon refuses them."""
+    held = []
+    for uid in range(first, first + count):
+        os.seteuid(uid)
+        held.append(wire.Connection(wire.CONTROL))
+        os.seteuid(0)
+        answer = refused_with(set_rules, held[-1], uid, rules_file(b"call:fail=ENOMEM:name=ibv_reg_mr"))
+        if answer:
+            return held, f"{len(held) - 1} {answer}"
+    return held, f"{len(held)} accepted"
+
+
+def rules_of_many_users(lab):
+    """The number of users whose rules the daemon stores is limited. Root sets rules all the same."""
+    with kit.daemon(lab, uid=0), kit.Child(kit.ROOT, lambda: sets_rules_as(FIRST_UID, RULE_USERS + 1)) as child:
+        kit.check(child.result == f"{RULE_USERS} EDQUOT", child.result)
+        with kit.closing(wire.Connection(wire.CONTROL)) as (root,):
+            set_rules(root, kit.ROOT, rules_file(b"call:fail=ENOMEM:name=ibv_reg_mr"))
+        are_served("rules")
+
+
 def body(lab, cases):
-    for case in (sessions_of_several_users, descriptors_of_several_users, files_of_many_users):
+    for case in (sessions_of_several_users, descriptors_of_several_users, files_of_many_users, rules_of_many_users):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
 

@@ -347,13 +347,16 @@ class Lab:
         wait_until(ready, self.seconds(10), f"{count} connected queue pairs")
 
     def daemons(self):
-        """Returns the process IDs of the daemons of this namespace."""
+        """Returns the process IDs of the daemons of this namespace, without their guardians."""
         ours = os.readlink("/proc/self/ns/net")
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 exe = os.readlink(f"/proc/{pid}/exe")
-                if os.path.basename(exe.split(" ")[0]) == "usrdmad" and os.readlink(f"/proc/{pid}/ns/net") == ours:
+                with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+                    is_guardian = file.read().startswith("usrdmad-guard")
+                if os.path.basename(exe.split(" ")[0]) == "usrdmad" and not is_guardian and \
+                        os.readlink(f"/proc/{pid}/ns/net") == ours:
                     found.append(int(pid))
             except OSError:
                 continue

@@ -11,6 +11,7 @@
 
 #define ALICE 1000
 #define BOB   1001
+#define MANY  1000
 
 static struct fault_counter counters[2][FAULT_RULES_MAX];
 
@@ -60,21 +61,64 @@ static void fault_user_due_rule_of_daemon_fires_for_all_users(void **state)
 
 static void fault_user_set_replaces_rules_of_this_user_only(void **state)
 {
-	unsigned int cursor = 0;
-	uid_t uid;
-
 	(void)state;
 	set(ALICE, "connection:disconnect");
 	set(BOB, "connection:disconnect");
 	set(ALICE, "process:kill");
 	assert_false(is_due(ALICE));
 	assert_true(is_due(BOB));
-	assert_true(fault_user_has_point(FAULT_PROCESS));
+	assert_int_equal(fault_user_points(ALICE), 1u << FAULT_PROCESS);
 	set(ALICE, "");
-	assert_false(fault_user_has_point(FAULT_PROCESS));
-	assert_true(fault_user_next(&cursor, &uid));
-	assert_int_equal(uid, BOB);
-	assert_false(fault_user_next(&cursor, &uid));
+	assert_int_equal(fault_user_points(ALICE), 0);
+	assert_int_equal(fault_user_points(BOB), 1u << FAULT_CONNECTION);
+}
+
+static uid_t periodic[MANY];
+static int periodic_count;
+
+static void add_periodic(void *ctx, uid_t uid, uint32_t points)
+{
+	assert_null(ctx);
+	assert_int_equal(points, 1u << FAULT_PROCESS);
+	periodic[periodic_count++] = uid;
+}
+
+/* The users whose rules concern periodic points are found without looking at the others. */
+static void fault_user_each_periodic_omits_users_with_other_rules(void **state)
+{
+	(void)state;
+	periodic_count = 0;
+	for (uid_t uid = ALICE; uid < ALICE + MANY; uid++)
+		assert_int_equal(fault_user_set(uid,
+						uid % 100 ? "call:fail=ENOMEM" : "process:kill",
+						counters[0]),
+				 0);
+	fault_user_each_periodic(add_periodic, NULL);
+	assert_int_equal(periodic_count, MANY / 100);
+	for (int i = 0; i < periodic_count; i++)
+		assert_int_equal(periodic[i] % 100, 0);
+	assert_int_equal(fault_user_set(ALICE, "call:fail=ENOMEM", counters[0]), 0);
+	periodic_count = 0;
+	fault_user_each_periodic(add_periodic, NULL);
+	assert_int_equal(periodic_count, MANY / 100 - 1);
+	fault_user_remove(ALICE + 100);
+	assert_int_equal(fault_user_points(ALICE + 100), 0);
+}
+
+static void fault_failed_counts_a_failure_and_no_firing(void **state)
+{
+	struct fault fault;
+
+	(void)state;
+	set(ALICE, "connection:disconnect");
+	counters[0][0] = (struct fault_counter){.passes = 0};
+	assert_true(fault_user_due(ALICE, FAULT_CONNECTION, NULL, &fault));
+	assert_int_equal(counters[0][0].firings, 1);
+	fault_failed(&fault, -EPERM);
+	assert_int_equal(counters[0][0].passes, 1);
+	assert_int_equal(counters[0][0].firings, 0);
+	assert_int_equal(counters[0][0].failures, 1);
+	assert_int_equal(counters[0][0].error, EPERM);
 }
 
 static void fault_user_set_last_rules_removed_switches_faults_off(void **state)
@@ -103,6 +147,8 @@ int main(void)
 		CASE(fault_user_due_other_users_rule_does_not_fire),
 		CASE(fault_user_due_rule_of_daemon_fires_for_all_users),
 		CASE(fault_user_set_replaces_rules_of_this_user_only),
+		CASE(fault_user_each_periodic_omits_users_with_other_rules),
+		CASE(fault_failed_counts_a_failure_and_no_firing),
 		CASE(fault_user_set_last_rules_removed_switches_faults_off),
 		CASE(fault_user_set_invalid_rules_keep_former_rules),
 	};

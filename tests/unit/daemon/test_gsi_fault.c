@@ -151,6 +151,37 @@ static void mad_reject_nth_request_rejects_this_request_only(void **state)
 	desk_expect_none(root.fd);
 }
 
+/* All ids of both clients pass the point. */
+static void pass_connections(void)
+{
+	cma_fault_connections(user.client, cma_client_ids(user.client));
+	cma_fault_connections(root.client, cma_client_ids(root.client));
+}
+
+/* The ids pass in several calls, each of them once. */
+static void cma_fault_connections_next_call_continues(void **state)
+{
+	uint32_t active, passive, listener;
+	static struct fault_counter counters[FAULT_RULES_MAX];
+	char why[64];
+
+	(void)state;
+	desk_connection(&user, &root, &active, &passive, &listener);
+	(void)desk_resolved(&user, "10.0.0.1", DESK_PORT);
+	assert_int_equal(cma_client_ids(user.client), 2);
+	fault_share_counters(counters);
+	assert_int_equal(fault_apply_text("connection:disconnect:nth=1000", 1, why, sizeof(why)),
+			 0);
+	/* The other id has no connection. */
+	for (uint64_t i = 1; i <= 4; i++) {
+		cma_fault_connections(user.client, 1);
+		cma_fault_connections(user.client, 1);
+		assert_int_equal(counters[0].passes, i);
+	}
+	assert_int_equal(fault_apply_text("", 2, why, sizeof(why)), 0);
+	fault_share_counters(NULL);
+}
+
 static void cma_fault_connections_matching_rule_ends_connection_once(void **state)
 {
 	struct ipc_cm_event event;
@@ -159,12 +190,12 @@ static void cma_fault_connections_matching_rule_ends_connection_once(void **stat
 	(void)state;
 	desk_connection(&user, &root, &active, &passive, &listener);
 	configure("connection:disconnect:pid=1;connection:disconnect:peer=10.0.0.2");
-	cma_fault_connections(desk_cma);
+	pass_connections();
 	desk_run();
 	desk_expect_none(user.fd);
 	configure("connection:disconnect:pid=2000");
-	cma_fault_connections(desk_cma);
-	cma_fault_connections(desk_cma);
+	pass_connections();
+	pass_connections();
 	desk_run();
 	desk_take(root.fd, &event, RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(event.id, passive);
@@ -173,7 +204,7 @@ static void cma_fault_connections_matching_rule_ends_connection_once(void **stat
 	desk_run();
 	desk_take(user.fd, &event, RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(event.id, active);
-	cma_fault_connections(desk_cma);
+	pass_connections();
 	desk_run();
 	desk_expect_none(user.fd);
 	desk_expect_none(root.fd);
@@ -190,10 +221,10 @@ static void cma_fault_connections_in_setup_are_not_ended(void **state)
 	connect_to_root();
 	desk_run();
 	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
-	cma_fault_connections(desk_cma);
+	pass_connections();
 	desk_param(&param, 0x8003, "");
 	assert_int_equal(desk_accept(&root, event.id, 0, &param), 0);
-	cma_fault_connections(desk_cma);
+	pass_connections();
 	desk_run();
 	desk_expect_none(root.fd);
 	desk_expect_none(user.fd);
@@ -212,6 +243,7 @@ int main(void)
 		CASE(mad_send_reject_reports_reason_to_active_side),
 		CASE(mad_receive_reject_reports_reason_to_active_side),
 		CASE(mad_reject_nth_request_rejects_this_request_only),
+		CASE(cma_fault_connections_next_call_continues),
 		CASE(cma_fault_connections_matching_rule_ends_connection_once),
 		CASE(cma_fault_connections_in_setup_are_not_ended),
 	};
