@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/syscalls.h"
 #include "base/util.h"
 
@@ -89,6 +90,7 @@ void log_print(enum log_level level, const char *format, ...)
 	va_start(args, format);
 	len = line_clip((int)len + vsnprintf(line + len, sizeof(line) - len, format, args));
 	va_end(args);
+	printable_replace(line, len);
 	line[len++] = '\n';
 
 	/* A failure of write() cannot be reported. */

@@ -10,6 +10,8 @@
  * messages that the user must act on and that the program's own error messages do not contain. They are on unless
  * USRDMA_LOG=off.
  *
+ * Bytes that are not printable (base/printable.h) are written as '?': a message may contain text of another process.
+ *
  * Safe from any thread. errno is preserved, so %m works and callers need not save errno.
  */
 enum log_level {

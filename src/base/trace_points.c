@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "base/util.h"
 
 static_assert(TRACE_GID_TEXT_BYTES >= INET6_ADDRSTRLEN, "every address fits");
@@ -23,11 +24,11 @@ const char *trace_gid_text(char out[TRACE_GID_TEXT_BYTES], const uint8_t gid[16]
 
 const char *trace_string(char *out, const char *member, size_t size)
 {
-	size_t len;
+	size_t len = strnlen(member, size);
 
-	for (len = 0; len < size && member[len]; len++)
-		out[len] = member[len] >= ' ' && member[len] <= '~' ? member[len] : '?';
+	memcpy(out, member, len);
 	out[len] = '\0';
+	printable_replace(out, len);
 	return out;
 }
 

@@ -16,7 +16,7 @@ extern const struct trace_point point_fault; /* defined in fault.c */
 /* Writes a GID: an IPv4-mapped address as IPv4, any other as IPv6. Returns `out`. */
 const char *trace_gid_text(char out[TRACE_GID_TEXT_BYTES], const uint8_t gid[16]);
 
-/* Copies a member of `size` bytes that may lack its NUL. Unprintable bytes become '?'. Returns `out`, of size + 1 bytes. */
+/* Copies a member of `size` bytes that may lack its NUL. Unprintable bytes (base/printable.h) become '?'. Returns `out`, of size + 1 bytes. */
 const char *trace_string(char *out, const char *member, size_t size);
 
 /* Emits TRACE_CALL_FAILED for the public call `name`; `error` is an errno. qpn 0: the call concerns no QP. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "report.h"
 
 /* The head of a metric. `type` is "gauge" or "counter". */
@@ -13,19 +14,22 @@ static void print_head(const char *metric, const char *type, const char *help)
 }
 
 /*
- * Prints `name="value"` with the escapes of the format. Names of counters come from other processes, so a value may contain
- * any byte.
+ * Prints `name="value"` with the escapes of the format. The value may be a name that another process chose: unprintable bytes,
+ * which include the line feed, become '?'.
  */
 static void print_label(const char *name, const char *value)
 {
 	printf("%s=\"", name);
-	for (; *value; value++) {
-		if (*value == '\n')
-			fputs("\\n", stdout);
-		else if (*value == '"' || *value == '\\')
+	while (*value) {
+		size_t bytes = printable_bytes(value, strnlen(value, 3));
+
+		if (*value == '"' || *value == '\\')
 			printf("\\%c", *value);
+		else if (bytes)
+			fwrite(value, 1, bytes, stdout);
 		else
-			putchar(*value);
+			putchar('?');
+		value += bytes ? bytes : 1;
 	}
 	putchar('"');
 }

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/printable.h"
 #include "commands.h"
 #include "report.h"
 #include "top_rows.h"
@@ -143,7 +144,7 @@ static void process_read(struct process *process, json_object *from)
 	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/comm", process->pid);
 	if (!file_first_line(path, process->program, sizeof(process->program)))
 		strcpy(process->program, "?");
-	replace_unprintable(process->program);
+	printable_string(process->program);
 	if (!counters)
 		return;
 	json_object_object_foreach(counters, group, events) count_group(process, group, events);

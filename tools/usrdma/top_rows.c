@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "report.h"
 
 /* Columns after the rates. */
@@ -31,14 +32,6 @@ static const struct {
 
 static int sort_column;
 
-void replace_unprintable(char *text)
-{
-	for (; *text; text++) {
-		if (*text < ' ' || *text > '~')
-			*text = '?';
-	}
-}
-
 void top_rows_clear(struct top_rows *rows)
 {
 	rows->count = 0;
@@ -62,7 +55,7 @@ static struct top_row *add_row(struct top_rows *rows)
 static void copy_text(char *to, size_t bytes, const char *from)
 {
 	snprintf(to, bytes, "%s", from);
-	replace_unprintable(to);
+	printable_string(to);
 }
 
 static void name_device(struct top_row *row, json_object *devices)

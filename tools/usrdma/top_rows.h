@@ -66,7 +66,4 @@ void top_rows_sort(struct top_rows *rows, int column);
 void top_rows_print(const struct top_rows *rows, size_t max_rows, bool is_devices);
 json_object *top_rows_json(const struct top_rows *rows, bool is_devices);
 
-/* Replaces each byte that a terminal or a reader of JSON could interpret: any process chooses its name. */
-void replace_unprintable(char *text);
-
 #endif

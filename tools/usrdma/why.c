@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/printable.h"
 #include "commands.h"
 #include "ipc/client.h"
 
@@ -26,13 +27,10 @@ struct why_options {
 	size_t last; /* maximum number of incidents; 0: all */
 };
 
-static void make_printable(char *text, size_t bytes)
+static void why_make_printable(char *text, size_t bytes)
 {
 	text[bytes - 1] = '\0';
-	for (; *text; text++) {
-		if (*text < ' ' || *text > '~')
-			*text = '?';
-	}
+	printable_string(text);
 }
 
 static int why_append(struct why_list *list, const struct ipc_failure_get_reply *reply)
@@ -45,9 +43,9 @@ static int why_append(struct why_list *list, const struct ipc_failure_get_reply 
 	list->failures = more;
 	failure = &more[list->count++];
 	*failure = (struct why_failure){.number = reply->number, .is = reply->failure};
-	make_printable(failure->is.program, sizeof(failure->is.program));
-	make_printable(failure->is.device, sizeof(failure->is.device));
-	make_printable(failure->is.call, sizeof(failure->is.call));
+	why_make_printable(failure->is.program, sizeof(failure->is.program));
+	why_make_printable(failure->is.device, sizeof(failure->is.device));
+	why_make_printable(failure->is.call, sizeof(failure->is.call));
 	return 0;
 }
 

@@ -32,6 +32,11 @@ static void say_too_much(void)
 	log_user("%s", text);
 }
 
+static void say_foreign_text(void)
+{
+	log_user("rules '%s' of J\xc3\xbcrgen", "\x1b[2J\x1b[H\r\nusrdma: \xe2\x80\xae+\x9b");
+}
+
 /* Captures the stderr output of `say` in a process with USRDMA_LOG set to `level` (NULL: unset). */
 static void capture(const char *level, void (*say)(void), char *out)
 {
@@ -104,6 +109,16 @@ static void log_long_line_is_cut(void **state)
 	assert_ptr_equal(strchr(out, '\n'), out + 1023);
 }
 
+/* A message may contain text that another user chose: it is one line and has no escape sequences. */
+static void log_unprintable_bytes_are_replaced(void **state)
+{
+	char out[CAPTURE_BYTES];
+
+	(void)state;
+	capture(NULL, say_foreign_text, out);
+	assert_string_equal(out, "usrdma: rules '?[2J?[H??usrdma: ???+?' of J\xc3\xbcrgen\n");
+}
+
 static void log_level_by_name_returns_level(void **state)
 {
 	(void)state;
@@ -122,6 +137,7 @@ int main(void)
 		cmocka_unit_test(log_default_level_prints_nothing),
 		cmocka_unit_test(log_level_selects_messages),
 		cmocka_unit_test(log_long_line_is_cut),
+		cmocka_unit_test(log_unprintable_bytes_are_replaced),
 		cmocka_unit_test(log_level_by_name_returns_level),
 	};
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "base/util.h"
 #include "wire/cm_msg.h"
 #include "wire/packet.h"
@@ -93,8 +94,10 @@ static uint32_t intern_process(struct model *model, const struct trace_record *r
 		model->processes[model->process_count++] = (struct model_process){.pid = pid};
 		i = model->process_count;
 	}
-	if (*program)
+	if (*program) {
 		snprintf(model->processes[i - 1].program, MODEL_NAME_BYTES, "%s", program);
+		printable_string(model->processes[i - 1].program);
+	}
 	return i - 1;
 }
 
