@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "daemon/user_log.h"
 
 /* Enough for close() and the overhead of sanitizers. The kernel allocates only touched pages. */
 #define STACK_BYTES (256u << 10)
@@ -285,8 +285,9 @@ void closer_add(struct closer *closer, uid_t uid, int fd)
 		closing->user = user_new(closer, uid);
 	if (!closing || !closing->user) {
 		/* close() in this thread could block indefinitely. */
-		log_error("out of memory: descriptor %d of uid %u is not closed", fd,
-			  (unsigned int)uid);
+		user_log(USER_LOG_MEMORY, LOG_LEVEL_ERROR, uid,
+			 "out of memory: descriptor %d of uid %u is not closed", fd,
+			 (unsigned int)uid);
 		free(closing);
 		goto unlock;
 	}

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "daemon/cma_priv.h"
+#include "daemon/user_log.h"
 
 static void cma_event_append(struct cma_channel *channel, struct list_head *list,
 			     struct cma_queued *queued)
@@ -77,7 +77,8 @@ void cma_event_push(struct cma_id *id, struct cma_id *source, struct ipc_cm_even
 	}
 	queued = malloc(sizeof(*queued));
 	if (!queued) {
-		log_error("out of memory: an event of id %u is lost", id->handle);
+		user_log(USER_LOG_MEMORY, LOG_LEVEL_ERROR, id->client->peer.uid,
+			 "out of memory: an event of id %u is lost", id->handle);
 		id->cma->counters.events_lost++;
 		return;
 	}

@@ -2,9 +2,9 @@
 #include <errno.h>
 
 #include "base/fault.h"
-#include "base/log.h"
 #include "daemon/cma_priv.h"
 #include "daemon/fault_user.h"
+#include "daemon/user_log.h"
 
 /* The fault point connection, and the connections that rules in processes end. */
 
@@ -28,8 +28,9 @@ static int cut_connection(struct cma_id *id)
 	error = id->cm->ops->disconnect(id);
 	if (error)
 		return error;
-	log_debug("a fault rule ends the connection of QPN 0x%x of %s (pid %ld)", id->qp_num,
-		  cma_program_of(id->client), (long)id->client->peer.pid);
+	user_log(USER_LOG_CONNECTION_RULE, LOG_LEVEL_INFO, id->client->peer.uid,
+		 "a fault rule ends the connection of QPN 0x%x of %s (pid %ld)", id->qp_num,
+		 cma_program_of(id->client), (long)id->client->peer.pid);
 	cma_wake(id->cma);
 	return 0;
 }

@@ -7,8 +7,8 @@
 
 #include "base/hash.h"
 #include "base/list.h"
-#include "base/log.h"
 #include "daemon/fault_user.h"
+#include "daemon/user_log.h"
 
 /* A device on which rules of a scope have an effect. */
 struct device_fault {
@@ -89,8 +89,8 @@ static void set_down(struct device_fault *found, const struct netdev *dev, bool 
 	if (found->is_down == is_down)
 		return;
 	found->is_down = is_down;
-	log_debug("device %s: a fault rule %s", dev->name,
-		  is_down ? "takes the port down" : "ends");
+	user_log(USER_LOG_DEVICE_RULE, LOG_LEVEL_INFO, found->scope, "device %s: a fault rule %s",
+		 dev->name, is_down ? "takes the port down" : "ends");
 	if (dev->is_up)
 		notify(ctx, found->scope, dev->dev_id,
 		       is_down ? IPC_DEVICE_PORT_DOWN : IPC_DEVICE_PORT_ACTIVE);
@@ -102,7 +102,8 @@ static void set_removed(struct device_fault *found, const struct netdev *dev, bo
 	if (found->is_removed == is_removed)
 		return;
 	found->is_removed = is_removed;
-	log_debug("device %s: a fault rule %s", dev->name, is_removed ? "removes it" : "ends");
+	user_log(USER_LOG_DEVICE_RULE, LOG_LEVEL_INFO, found->scope, "device %s: a fault rule %s",
+		 dev->name, is_removed ? "removes it" : "ends");
 	notify(ctx, found->scope, dev->dev_id, is_removed ? IPC_DEVICE_REMOVED : IPC_DEVICE_ADDED);
 }
 

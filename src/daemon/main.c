@@ -22,6 +22,7 @@
 #include "daemon/netdev.h"
 #include "daemon/server.h"
 #include "daemon/start.h"
+#include "daemon/user_log.h"
 
 #define IDLE_SECONDS_DEFAULT 10
 #define IDLE_SECONDS_MAX     (365l * 24 * 3600)
@@ -174,6 +175,9 @@ static int daemon_run(struct daemon *daemon, int listen_fd, const struct options
 
 	if (error)
 		return error;
+	error = user_log_open(&daemon->loop);
+	if (error)
+		goto err_signals;
 	error = signals_start(daemon);
 	if (error)
 		goto err_signals;
@@ -210,6 +214,7 @@ err_cma:
 err_waits:
 	netdev_close();
 err_signals:
+	user_log_close();
 	/* Closes the remaining handles: those of the signals and, after an error, those that were initialised before it. */
 	uv_walk(&daemon->loop, close_handle, NULL);
 	while (uv_run(&daemon->loop, UV_RUN_DEFAULT) != 0)

@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "base/fdpass.h"
-#include "base/log.h"
 #include "base/resize.h"
 #include "daemon/control_counters.h"
 #include "daemon/descriptors.h"
+#include "daemon/user_log.h"
 #include "link/udp_socket.h"
 
 #define SEGMENT_BYTES_MAX (1ull << 30)
@@ -111,7 +111,8 @@ static int push_ring(struct session *session, int socket_fd)
 
 	error = roce_forward_add(&session->server->forward, session->slot, socket_fd, fds);
 	if (error) {
-		log_warn("pid %ld cannot use RoCE: %s", (long)session->cred.pid, strerror(-error));
+		user_log(USER_LOG_ROCE, LOG_LEVEL_WARN, session->cred.uid,
+			 "pid %ld cannot use RoCE: %s", (long)session->cred.pid, strerror(-error));
 		return 0;
 	}
 	error = push_send(&session->published.push, &msg, sizeof(msg), fds, IPC_RING_FDS,

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/trace_ring.h"
 #include "daemon/fault_user.h"
 #include "daemon/probes_user.h"
 #include "daemon/reserve.h"
 #include "daemon/session.h"
+#include "daemon/user_log.h"
 
 /* The number of engines that are notified, or get a ring, in one piece of work. */
 #define NOTICES_AT_ONCE 8
@@ -148,7 +148,8 @@ static struct probe_ring *ring_new(struct server *server, uid_t uid, pid_t pid, 
 		return NULL;
 	ring->fd = trace_ring_create();
 	if (ring->fd < 0 || reserve_holds(ring->fd)) {
-		log_warn("no descriptor for the trace of pid %ld", (long)pid);
+		user_log(USER_LOG_TRACE, LOG_LEVEL_WARN, uid,
+			 "no descriptor for the trace of pid %ld", (long)pid);
 		if (ring->fd >= 0)
 			close(ring->fd);
 		free(ring);
@@ -333,8 +334,8 @@ int probes_trace_start(struct session *session, const struct ipc_trace_start *re
 	tracer->flags = request->flags;
 	hash_add(&server->probes.tracers, &tracer->by_uid, tracers_hash(session->cred.uid));
 	session->probes.tracer = tracer;
-	log_debug("pid %ld uid %u traces", (long)session->cred.pid,
-		  (unsigned int)session->cred.uid);
+	user_log(USER_LOG_TRACE, LOG_LEVEL_INFO, session->cred.uid, "pid %ld uid %u traces",
+		 (long)session->cred.pid, (unsigned int)session->cred.uid);
 	trace_daemon(server);
 	each_traced(server, session->cred.uid, begin_tracing);
 	return 0;

@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "base/fault_rule.h"
-#include "base/log.h"
 #include "base/resize.h"
 #include "daemon/fair_share.h"
 #include "daemon/fault_process.h"
 #include "daemon/fault_user.h"
 #include "daemon/reserve.h"
 #include "daemon/server.h"
+#include "daemon/user_log.h"
 
 #define PAGE_SEALS  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define RULES_SEALS (F_SEAL_SHRINK | F_SEAL_WRITE)
@@ -58,7 +58,8 @@ static int page_create(struct probes_user *user)
 	}
 	error = page_map(user);
 	if (error)
-		log_warn("processes of uid %u cannot be traced: %s", (unsigned int)user->uid,
+		user_log(USER_LOG_TRACE, LOG_LEVEL_WARN, user->uid,
+			 "processes of uid %u cannot be traced: %s", (unsigned int)user->uid,
 			 strerror(-error));
 	return 0;
 }
@@ -226,7 +227,8 @@ static void apply_to_daemon(struct probes_user *user, const char *text)
 	user->is_daemons = true;
 	fault_share_counters(user->page->counts);
 	if (fault_apply_text(text, user->generation, why, sizeof(why)))
-		log_warn("the fault rules are not applied to the daemon: %s", why);
+		user_log(USER_LOG_RULES, LOG_LEVEL_WARN, user->uid,
+			 "the fault rules are not applied to the daemon: %s", why);
 }
 
 /* Whether the rules can be in force for this user: 0 or -errno. */
@@ -281,7 +283,8 @@ int probes_user_set_rules(struct server *server, struct probes_user *user, int f
 		return error;
 	error = fault_parse(text, &rules, why, sizeof(why));
 	if (error)
-		log_info("invalid fault rules of uid %u: %s", (unsigned int)user->uid, why);
+		user_log(USER_LOG_RULES, LOG_LEVEL_INFO, user->uid,
+			 "invalid fault rules of uid %u: %s", (unsigned int)user->uid, why);
 	else
 		error = rules_apply(server, user, text, &rules);
 	free(text);

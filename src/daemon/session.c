@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "base/fdpass.h"
-#include "base/log.h"
 #include "daemon/av.h"
 #include "daemon/cma.h"
 #include "daemon/control.h"
@@ -22,6 +21,7 @@
 #include "daemon/peers.h"
 #include "daemon/probes_user.h"
 #include "daemon/request.h"
+#include "daemon/user_log.h"
 #include "daemon/xrcds.h"
 #include "ipc/client.h"
 #include "ipc/known_uid.h"
@@ -45,7 +45,8 @@ static void end_client(void *ctx)
 {
 	struct session *session = ctx;
 
-	log_info("pid %ld uid %u exceeds the limit of unread events", (long)session->cred.pid,
+	user_log(USER_LOG_UNREAD, LOG_LEVEL_INFO, session->cred.uid,
+		 "pid %ld uid %u exceeds the limit of unread events", (long)session->cred.pid,
 		 (unsigned int)session->cred.uid);
 	session->server->counters.unresponsive++;
 	session_end_later(session);
@@ -128,7 +129,8 @@ static int daemon_session_hello(struct session *session, struct request *request
 	    hello->hdr.len != len || hello->magic != IPC_MAGIC || request->nfds != 0)
 		return 1;
 	if (hello->version != IPC_VERSION) {
-		log_info("pid %ld uses protocol version %u instead of %d", (long)session->cred.pid,
+		user_log(USER_LOG_VERSION, LOG_LEVEL_INFO, session->cred.uid,
+			 "pid %ld uses protocol version %u instead of %d", (long)session->cred.pid,
 			 hello->version, IPC_VERSION);
 		/* A daemon of an older installation must not outlive the programs that use it. */
 		if (session->cred.uid == session->server->uid || session->cred.uid == 0)
@@ -196,7 +198,8 @@ static void reply_status(struct session *session, struct request *request, int s
 
 static void end_malformed(struct session *session)
 {
-	log_warn("pid %ld uid %u sent an invalid message", (long)session->cred.pid,
+	user_log(USER_LOG_INVALID, LOG_LEVEL_WARN, session->cred.uid,
+		 "pid %ld uid %u sent an invalid message", (long)session->cred.pid,
 		 (unsigned int)session->cred.uid);
 	session->server->counters.malformed++;
 	session_end(session);
@@ -403,13 +406,15 @@ static int client_check(struct session *session)
 	if (getsockopt(session->fd, SOL_SOCKET, SO_PEERCRED, &session->cred, &len) < 0)
 		return -errno;
 	if (server->uid != 0 && session->cred.uid != server->uid && session->cred.uid != 0) {
-		log_info("uid %u is rejected: this daemon serves uid %u",
+		user_log(USER_LOG_REFUSED, LOG_LEVEL_INFO, session->cred.uid,
+			 "uid %u is rejected: this daemon serves uid %u",
 			 (unsigned int)session->cred.uid, (unsigned int)server->uid);
 		return -EACCES;
 	}
 	/* Several users may be shown as this uid; the daemon cannot distinguish them from each other or from its own user. */
 	if (!known_uid(session->cred.uid)) {
-		log_info(
+		user_log(
+			USER_LOG_REFUSED, LOG_LEVEL_INFO, session->cred.uid,
 			"uid %u is rejected: all users that this user namespace does not map have this uid",
 			(unsigned int)session->cred.uid);
 		return -EACCES;
