@@ -21,6 +21,9 @@
 /* A connection is challenged at most once in this time (the limit of challenge ACKs, RFC 5961 §7). */
 #define CHALLENGE_INTERVAL_NS CLOCK_NS_PER_S
 
+/* Less than Linux waits before it repeats a REQ, 4.3 s. */
+#define ADDRESS_CHALLENGE_NS (4 * CLOCK_NS_PER_S)
+
 static void cm_report_event(struct cm_step *step, enum cm_event_type event)
 {
 	step->has_event = true;
@@ -60,6 +63,7 @@ static int cm_do_send_req(struct cm_conn *conn, struct cm_step *step)
 	struct cm_msg msg = {.type = CM_MSG_REQ, .tid = conn->tid};
 
 	conn->path = *step->path;
+	conn->validation.is_done = true; /* the consumer chose the address */
 	conn->local_qpn = step->req->local_qpn;
 	conn->is_xrc = step->req->transport_type == CM_TRANSPORT_EXTENDED;
 	conn->local_ca_guid = step->req->local_ca_guid;
@@ -91,12 +95,42 @@ static int cm_do_take_req(struct cm_conn *conn, struct cm_step *step)
 	return 0;
 }
 
+/*
+ * Verifies the source address of a REQ. Any host can send a REQ in the name of another host, and a REP is repeated until the RTU
+ * arrives, which would multiply such a REQ. The challenge is a SIDR_REQ for a service that no host has. The SIDR_REP repeats the
+ * random transaction ID, which shows that the peer receives at its address. If the challenge or the SIDR_REP is lost, the
+ * repeated REQ is challenged, too, for ADDRESS_CHALLENGE_NS. Afterwards each REQ is answered with one REP, in case the peer's CM
+ * answers no such request. Returns whether the address has to be challenged.
+ */
+static bool action_challenge_address(struct cm_conn *conn, uint64_t now_ns)
+{
+	struct cm_validation *validation = &conn->validation;
+	struct cm *cm = conn->cm;
+	struct cm_msg msg;
+
+	if (cm_validation_is_done(cm, validation, &conn->path, now_ns) ||
+	    (validation->tid && now_ns >= validation->challenged_ns + ADDRESS_CHALLENGE_NS))
+		return false;
+	if (!validation->tid) {
+		validation->tid = random_u64(cm->random) | 1;
+		validation->challenged_ns = now_ns;
+	}
+	cm_make_address_challenge(conn, &msg);
+	if (validation->credit > 0)
+		cm->counters.address_challenges++;
+	(void)cm_conn_send(conn, &msg, now_ns);
+	return true;
+}
+
+/* A repeated REQ whose sender is not verified yet gets a challenge first: the MRA would stop the repetitions. */
 static int do_send_mra(struct cm_conn *conn, struct cm_step *step)
 {
 	struct cm_msg msg;
 
+	if (step->input == CM_IN_REQ && action_challenge_address(conn, step->now_ns))
+		return 0;
 	cm_make_mra(conn, step->input == CM_IN_REQ ? CM_ABOUT_REQ : CM_ABOUT_REP, &msg);
-	return cm_send(conn->cm, &conn->path, &msg);
+	return cm_conn_send(conn, &msg, step->now_ns);
 }
 
 static int do_wait_longer(struct cm_conn *conn, struct cm_step *step)
@@ -117,6 +151,8 @@ static int cm_do_send_rep(struct cm_conn *conn, struct cm_step *step)
 	msg.rep.local_comm_id = conn->local_comm_id;
 	msg.rep.remote_comm_id = conn->remote_comm_id;
 	msg.rep.starting_psn = conn->psn;
+	/* The challenge takes the credit of the REQ, so cm_retry_start() withholds the REP until the SIDR_REP arrives. */
+	(void)action_challenge_address(conn, step->now_ns);
 	cm_retry_start(&conn->retry, conn->cm, &conn->path, &msg, step->now_ns);
 	return 0;
 }
@@ -139,15 +175,16 @@ static int do_send_rtu(struct cm_conn *conn, struct cm_step *step)
 {
 	struct cm_msg msg;
 
-	(void)step;
 	cm_make_rtu(conn, &msg);
 	/* If the RTU is lost, the peer repeats its REP, so the RTU is sent once. */
-	(void)cm_send(conn->cm, &conn->path, &msg);
+	(void)cm_conn_send(conn, &msg, step->now_ns);
 	return 0;
 }
 
 static int do_take_rtu(struct cm_conn *conn, struct cm_step *step)
 {
+	/* In case of CM_IN_NOTIFY a packet with the QPN and the PSN of the REP arrived. */
+	conn->validation.is_done = true;
 	cm_retry_stop(&conn->retry, conn->cm);
 	cm_report_event(step, CM_EVENT_RTU);
 	return 0;
@@ -155,8 +192,14 @@ static int do_take_rtu(struct cm_conn *conn, struct cm_step *step)
 
 static int cm_do_repeat(struct cm_conn *conn, struct cm_step *step)
 {
-	(void)step;
-	cm_retry_repeat(&conn->retry, conn->cm, &conn->path);
+	if (!action_challenge_address(conn, step->now_ns))
+		cm_retry_repeat(&conn->retry, conn->cm, &conn->path, step->now_ns);
+	return 0;
+}
+
+static int do_send_withheld(struct cm_conn *conn, struct cm_step *step)
+{
+	cm_retry_send_withheld(&conn->retry, conn->cm, &conn->path, step->now_ns);
 	return 0;
 }
 
@@ -174,7 +217,7 @@ static void send_rej(struct cm_conn *conn, enum cm_about about, uint16_t reason,
 	cm_make_rej(conn, about, reason, &msg);
 	if (step->private_len > 0)
 		memcpy(msg.rej.private_data, step->private_data, step->private_len);
-	(void)cm_send(conn->cm, &conn->path, &msg);
+	(void)cm_conn_send(conn, &msg, step->now_ns);
 }
 
 static int do_lose_req(struct cm_conn *conn, struct cm_step *step)
@@ -234,7 +277,7 @@ static int do_send_apr(struct cm_conn *conn, struct cm_step *step)
 	struct cm_msg msg;
 
 	cm_make_apr(conn, step->msg->tid, &msg);
-	return cm_send(conn->cm, &conn->path, &msg);
+	return cm_conn_send(conn, &msg, step->now_ns);
 }
 
 static int do_send_dreq(struct cm_conn *conn, struct cm_step *step)
@@ -259,7 +302,7 @@ static void send_drep(struct cm_conn *conn, const struct cm_step *step)
 
 	cm_make_drep(conn, step->msg ? step->msg->tid : conn->tid, &msg);
 	/* If the DREP is lost, the peer repeats its DREQ, so the DREP is sent once. */
-	(void)cm_send(conn->cm, &conn->path, &msg);
+	(void)cm_conn_send(conn, &msg, step->now_ns);
 }
 
 static int do_send_drep(struct cm_conn *conn, struct cm_step *step)
@@ -311,7 +354,7 @@ static int do_challenge(struct cm_conn *conn, struct cm_step *step)
 	conn->challenged_ns = step->now_ns;
 	conn->cm->counters.challenges++;
 	cm_make_challenge(conn, &msg);
-	return cm_send(conn->cm, &conn->path, &msg);
+	return cm_conn_send(conn, &msg, step->now_ns);
 }
 
 static int do_end_timewait(struct cm_conn *conn, struct cm_step *step)
@@ -338,6 +381,7 @@ static cm_action_fn *const actions[] = {
 	[CM_ACTION_TAKE_RTU] = do_take_rtu,
 	[CM_ACTION_REPEAT] = cm_do_repeat,
 	[CM_ACTION_RESEND] = cm_do_resend,
+	[CM_ACTION_SEND_WITHHELD] = do_send_withheld,
 	[CM_ACTION_TIMEOUT_REQ] = do_lose_req,
 	[CM_ACTION_TIMEOUT_REP] = do_lose_rep,
 	[CM_ACTION_REQ_UNREACHABLE] = do_miss_req,

@@ -44,6 +44,7 @@ struct cm *cm_new(const struct cm_callbacks *callbacks, void *ctx, struct random
 	list_init(&cm->conns);
 	list_init(&cm->sidrs);
 	list_init(&cm->sidrs_responded);
+	list_init(&cm->addresses_recent);
 	if (hash_init(&cm->by_local_id))
 		goto err_local_id;
 	if (hash_init(&cm->by_remote_id))
@@ -58,11 +59,15 @@ struct cm *cm_new(const struct cm_callbacks *callbacks, void *ctx, struct random
 		goto err_sidr_by_peer;
 	if (hash_init(&cm->sources))
 		goto err_sources;
+	if (hash_init(&cm->addresses))
+		goto err_addresses;
 	if (hash_init(&cm->users))
 		goto err_users;
 	return cm;
 
 err_users:
+	hash_fini(&cm->addresses);
+err_addresses:
 	hash_fini(&cm->sources);
 err_sources:
 	hash_fini(&cm->sidr_by_peer);
@@ -98,6 +103,7 @@ void cm_free(struct cm *cm)
 		conn_free(list_first_entry(&cm->conns, struct cm_conn, all));
 	cm_sidr_free_all(cm);
 	cm_half_open_fini(cm);
+	cm_validation_fini(cm);
 	for (uint32_t i = 0; i <= cm->services.mask; i++) {
 		while (cm->services.buckets[i]) {
 			struct hash_node *node = cm->services.buckets[i];
@@ -107,6 +113,7 @@ void cm_free(struct cm *cm)
 		}
 	}
 	hash_fini(&cm->users);
+	hash_fini(&cm->addresses);
 	hash_fini(&cm->sources);
 	hash_fini(&cm->sidr_by_peer);
 	hash_fini(&cm->sidr_by_id);
@@ -164,6 +171,7 @@ struct cm_conn *cm_conn_new(struct cm *cm, void *owner)
 	conn->owner = owner;
 	conn->psn = random_u32(cm->random) & MASK_24;
 	cm_retry_init(&conn->retry, cm_on_timer);
+	conn->retry.validation = &conn->validation;
 	cm_name_local(conn);
 	conn->tid = random_u64(cm->random);
 	list_add_tail(&conn->all, &cm->conns);

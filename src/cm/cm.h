@@ -67,7 +67,9 @@ struct cm_counters {
 	uint64_t malformed[CM_FAULT_COUNT]; /* datagrams that are not CM MADs, by reason */
 	uint64_t unsent;		    /* messages for which cm_callbacks.send failed */
 	uint64_t unreachable;		    /* ICMP errors that ended an outgoing REQ or SIDR_REQ */
-	uint64_t challenges;  /* DREQs that verify whether the peer still has a connection */
+	uint64_t challenges;	     /* DREQs that verify whether the peer still has a connection */
+	uint64_t address_challenges; /* SIDR_REQs that verify the source address of a REQ */
+	uint64_t withheld; /* messages not sent because the address of the peer is not validated */
 	uint64_t turned_away; /* requests denied by the half-open limiter or by a full backlog */
 	uint64_t shortened; /* connections without an owner that ended early because of CM_OWNERLESS_PER_USER */
 };

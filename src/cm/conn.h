@@ -9,6 +9,7 @@
 #include "cm/cm.h"
 #include "cm/retry.h"
 #include "cm/tag.h"
+#include "cm/validation.h"
 
 /* Private to cm/: the objects of the communication manager, and the functions that its files share. */
 
@@ -42,6 +43,10 @@ struct cm {
 	struct hash sources;
 	uint32_t half_open;
 	struct cm_denied_filter *denied; /* NULL until a request is denied */
+
+	/* validated addresses, see validation.c; the longest unused first */
+	struct hash addresses;
+	struct list_head addresses_recent;
 
 	struct hash users; /* with connections without an owner, see ownerless.c */
 
@@ -81,7 +86,8 @@ struct cm_conn {
 	struct cm_user *user; /* without an owner, after cm_ownerless_add(); else NULL */
 	struct list_head of_user;
 	enum cm_state state;
-	struct cm_retry retry; /* its timer also measures timewait */
+	struct cm_retry retry;		 /* its timer also measures timewait */
+	struct cm_validation validation; /* of the peer's address */
 	struct cm_source
 		*source; /* while half-open on the passive side; NULL: the peer is on this host */
 
@@ -145,10 +151,15 @@ void cm_make_rtu(const struct cm_conn *conn, struct cm_msg *msg);
 void cm_make_dreq(const struct cm_conn *conn, struct cm_msg *msg);
 void cm_make_challenge(const struct cm_conn *conn, struct cm_msg *msg);
 void cm_make_drep(const struct cm_conn *conn, uint64_t tid, struct cm_msg *msg);
+void cm_make_address_challenge(const struct cm_conn *conn, struct cm_msg *msg);
 void cm_make_apr(const struct cm_conn *conn, uint64_t tid, struct cm_msg *msg);
 
-/* retry.c: sends and counts; -errno: cm_callbacks.send failed. */
+/*
+ * retry.c: both send and count; -errno: cm_callbacks.send failed. cm_send() is for the one response to a received MAD.
+ * cm_conn_send() sends nothing, and returns 0, if the peer's address is not validated and no credit is left.
+ */
 int cm_send(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg);
+int cm_conn_send(struct cm_conn *conn, const struct cm_msg *msg, uint64_t now_ns);
 void cm_timewait_start(struct cm_conn *conn, uint64_t now_ns);
 
 /*
@@ -183,6 +194,7 @@ const struct cm_tag *cm_sidr_tag_of(const struct cm *cm, const struct cm_path *p
 				    const struct cm_msg *msg, bool is_received);
 
 /* table.c: the look-up of connections and services. */
+uint64_t cm_hash_gid(const struct cm *cm, const uint8_t gid[GID_BYTES]);
 struct cm_conn *cm_find_local(const struct cm *cm, uint32_t local_comm_id);
 struct cm_conn *cm_find_request(const struct cm *cm, uint32_t remote_comm_id, uint64_t guid,
 				const struct cm_path *path);

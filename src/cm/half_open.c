@@ -118,19 +118,11 @@ static bool was_denied_before(struct cm *cm, const struct cm_requester *requeste
 	return has(denied->newer, requester->name) || has(denied->older, requester->name);
 }
 
-static uint64_t hash_gid(const struct cm *cm, const uint8_t gid[GID_BYTES])
-{
-	uint64_t words[2];
-
-	memcpy(words, gid, GID_BYTES);
-	return hash_mix(hash_mix(cm->secret, words[0]), words[1]);
-}
-
 static struct cm_source *source_find(const struct cm *cm, const uint8_t gid[GID_BYTES])
 {
 	struct hash_node *node;
 
-	hash_for_each(node, &cm->sources, hash_gid(cm, gid))
+	hash_for_each(node, &cm->sources, cm_hash_gid(cm, gid))
 	{
 		struct cm_source *source = container_of(node, struct cm_source, node);
 
@@ -150,7 +142,7 @@ static struct cm_source *half_open_source_of(struct cm *cm, const uint8_t gid[GI
 	if (!source)
 		return NULL;
 	memcpy(source->gid, gid, GID_BYTES);
-	hash_add(&cm->sources, &source->node, hash_gid(cm, gid));
+	hash_add(&cm->sources, &source->node, cm_hash_gid(cm, gid));
 	return source;
 }
 

@@ -69,6 +69,15 @@ void cm_make_challenge(const struct cm_conn *conn, struct cm_msg *msg)
 	msg->dreq.remote_qpn = ~conn->remote_qpn & MASK_24;
 }
 
+/* The peer's CM rejects a request for an unknown service with a SIDR_REP, which repeats both IDs. */
+void cm_make_address_challenge(const struct cm_conn *conn, struct cm_msg *msg)
+{
+	message_start(msg, CM_MSG_SIDR_REQ, conn->validation.tid);
+	msg->sidr_req.request_id = conn->local_comm_id;
+	msg->sidr_req.pkey = MAD_PKEY;
+	msg->sidr_req.service_id = CM_SERVICE_NONE;
+}
+
 void cm_make_drep(const struct cm_conn *conn, uint64_t tid, struct cm_msg *msg)
 {
 	message_start(msg, CM_MSG_DREP, tid);

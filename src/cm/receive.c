@@ -52,6 +52,17 @@ static void step_msg(struct cm_conn *conn, enum cm_input input, const struct cm_
 	(void)cm_step(conn, &step);
 }
 
+/*
+ * Runs the step of a message that names the random ID of this connection. The ID was sent only to the peer's address, so the
+ * message also validates this address.
+ */
+static void step_valid(struct cm_conn *conn, enum cm_input input, const struct cm_path *path,
+		       const struct cm_msg *msg, uint64_t now_ns)
+{
+	cm_validation_done(conn->cm, &conn->validation, path, now_ns);
+	step_msg(conn, input, path, msg, now_ns);
+}
+
 /* Sends a REJ without a connection. */
 static void receive_refuse(struct cm *cm, const struct cm_path *path, uint64_t tid,
 			   uint32_t local_comm_id, uint32_t remote_comm_id, enum cm_about about,
@@ -132,6 +143,7 @@ static void receive_new_req(struct cm *cm, const struct cm_path *path, const str
 		return;
 	}
 	conn->source = source;
+	cm_validation_credit(&conn->validation);
 	receive_ask(cm, service, &requester, conn, path, msg, now_ns);
 }
 
@@ -143,6 +155,7 @@ static void receive_req(struct cm *cm, const struct cm_path *path, const struct 
 	struct cm_conn *holder; /* of the peer's QP */
 
 	if (conn && conn->tid == msg->tid) {
+		cm_validation_credit(&conn->validation);
 		step_msg(conn, CM_IN_REQ, path, msg, now_ns);
 		return;
 	}
@@ -185,7 +198,7 @@ static void receive_rep(struct cm *cm, const struct cm_path *path, const struct 
 		stray(cm);
 		return;
 	}
-	step_msg(conn, CM_IN_REP, path, msg, now_ns);
+	step_valid(conn, CM_IN_REP, path, msg, now_ns);
 }
 
 /* A sender whose REQ timed out does not know our ID: its GUID and its own ID name the request. */
@@ -208,8 +221,11 @@ static void receive_rej(struct cm *cm, const struct cm_path *path, const struct 
 	struct cm_conn *conn = find_in_making(cm, path, msg->tid, rej->remote_comm_id,
 					      rej->local_comm_id);
 
-	if (!conn)
-		conn = find_unpublished(cm, path, msg);
+	if (conn) {
+		step_valid(conn, CM_IN_REJ, path, msg, now_ns);
+		return;
+	}
+	conn = find_unpublished(cm, path, msg);
 	if (conn)
 		step_msg(conn, CM_IN_REJ, path, msg, now_ns);
 	else
@@ -224,9 +240,9 @@ static void receive_mra(struct cm *cm, const struct cm_path *path, const struct 
 					      mra->local_comm_id);
 
 	if (conn && mra->about == CM_ABOUT_REQ)
-		step_msg(conn, CM_IN_MRA_REQ, path, msg, now_ns);
+		step_valid(conn, CM_IN_MRA_REQ, path, msg, now_ns);
 	else if (conn && mra->about == CM_ABOUT_REP)
-		step_msg(conn, CM_IN_MRA_REP, path, msg, now_ns);
+		step_valid(conn, CM_IN_MRA_REP, path, msg, now_ns);
 	else
 		stray(cm);
 }
@@ -238,7 +254,7 @@ static void receive_rtu(struct cm *cm, const struct cm_path *path, const struct 
 					      msg->rtu.local_comm_id);
 
 	if (conn)
-		step_msg(conn, CM_IN_RTU, path, msg, now_ns);
+		step_valid(conn, CM_IN_RTU, path, msg, now_ns);
 	else
 		stray(cm);
 }
@@ -265,7 +281,7 @@ static void receive_dreq(struct cm *cm, const struct cm_path *path, const struct
 	else if (conn->local_qpn != dreq->remote_qpn)
 		stray(cm);
 	else
-		step_msg(conn, CM_IN_DREQ, path, msg, now_ns);
+		step_valid(conn, CM_IN_DREQ, path, msg, now_ns);
 }
 
 static void receive_drep(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg,
@@ -275,9 +291,9 @@ static void receive_drep(struct cm *cm, const struct cm_path *path, const struct
 						msg->drep.local_comm_id);
 
 	if (conn && conn->challenge_tid && msg->tid == conn->challenge_tid)
-		step_msg(conn, CM_IN_CHALLENGE_DREP, path, msg, now_ns);
+		step_valid(conn, CM_IN_CHALLENGE_DREP, path, msg, now_ns);
 	else if (conn && msg->tid == conn->tid)
-		step_msg(conn, CM_IN_DREP, path, msg, now_ns);
+		step_valid(conn, CM_IN_DREP, path, msg, now_ns);
 	else
 		stray(cm);
 }
@@ -289,9 +305,22 @@ static void receive_lap(struct cm *cm, const struct cm_path *path, const struct 
 						msg->lap.local_comm_id);
 
 	if (conn)
-		step_msg(conn, CM_IN_LAP, path, msg, now_ns);
+		step_valid(conn, CM_IN_LAP, path, msg, now_ns);
 	else
 		stray(cm);
+}
+
+/* The response to an address challenge, which is part of a connection, or to a SIDR_REQ of sidr.c. */
+static void receive_sidr_rep(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg,
+			     uint64_t now_ns)
+{
+	struct cm_conn *conn = cm_find_local(cm, msg->sidr_rep.request_id);
+
+	if (conn && conn->validation.tid && conn->validation.tid == msg->tid &&
+	    !memcmp(conn->path.dgid, path->dgid, GID_BYTES))
+		step_valid(conn, CM_IN_ADDRESS_REP, path, msg, now_ns);
+	else
+		cm_sidr_receive_rep(cm, path, msg, now_ns);
 }
 
 /* This CM never sends a LAP, so each APR is a stray. */
@@ -308,16 +337,11 @@ typedef void receive_fn(struct cm *cm, const struct cm_path *path, const struct 
 			uint64_t now_ns);
 
 static receive_fn *const receivers[CM_MSG_COUNT] = {
-	[CM_MSG_REQ] = receive_req,
-	[CM_MSG_MRA] = receive_mra,
-	[CM_MSG_REJ] = receive_rej,
-	[CM_MSG_REP] = receive_rep,
-	[CM_MSG_RTU] = receive_rtu,
-	[CM_MSG_DREQ] = receive_dreq,
-	[CM_MSG_DREP] = receive_drep,
-	[CM_MSG_SIDR_REQ] = cm_sidr_receive_req,
-	[CM_MSG_SIDR_REP] = cm_sidr_receive_rep,
-	[CM_MSG_LAP] = receive_lap,
+	[CM_MSG_REQ] = receive_req,	      [CM_MSG_MRA] = receive_mra,
+	[CM_MSG_REJ] = receive_rej,	      [CM_MSG_REP] = receive_rep,
+	[CM_MSG_RTU] = receive_rtu,	      [CM_MSG_DREQ] = receive_dreq,
+	[CM_MSG_DREP] = receive_drep,	      [CM_MSG_SIDR_REQ] = cm_sidr_receive_req,
+	[CM_MSG_SIDR_REP] = receive_sidr_rep, [CM_MSG_LAP] = receive_lap,
 	[CM_MSG_APR] = receive_unasked,
 };
 

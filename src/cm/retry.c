@@ -73,8 +73,8 @@ static uint64_t first_wait_ns(const struct cm_retry *retry, const struct cm_path
 	return wait_ns > CLOCK_NS_PER_MS ? wait_ns : CLOCK_NS_PER_MS;
 }
 
-static int send_mad(struct cm *cm, const struct cm_path *path, enum cm_msg_type type,
-		    const void *mad)
+static int retry_send_mad(struct cm *cm, const struct cm_path *path, enum cm_msg_type type,
+			  const void *mad)
 {
 	int ret = cm->callbacks->send(cm->ctx, path, mad);
 
@@ -90,7 +90,14 @@ int cm_send(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg)
 	uint8_t mad[MAD_BYTES];
 
 	cm_msg_build(msg, mad);
-	return send_mad(cm, path, msg->type, mad);
+	return retry_send_mad(cm, path, msg->type, mad);
+}
+
+int cm_conn_send(struct cm_conn *conn, const struct cm_msg *msg, uint64_t now_ns)
+{
+	if (!cm_validation_take(conn->cm, &conn->validation, &conn->path, now_ns))
+		return 0;
+	return cm_send(conn->cm, &conn->path, msg);
 }
 
 void cm_retry_init(struct cm_retry *retry, void (*on_timer)(struct timer *timer, uint64_t now_ns))
@@ -140,23 +147,10 @@ static void arm(struct cm_retry *retry, struct cm *cm, int sent, uint64_t now_ns
 	timer_add(&cm->timers, &retry->timer, deadline_ns);
 }
 
-void cm_retry_start(struct cm_retry *retry, struct cm *cm, const struct cm_path *path,
-		    const struct cm_msg *msg, uint64_t now_ns)
-{
-	cm_msg_build(msg, retry->mad);
-	retry->left = retry->max_retries;
-	retry->sent = 1;
-	retry->wait_ns = first_wait_ns(retry, path, msg->type);
-	retry->give_up_ns = now_ns + retry->timeout_ns;
-	retry->error = -ETIMEDOUT;
-	arm(retry, cm, send_mad(cm, path, msg->type, retry->mad), now_ns);
-}
-
-static int send_again(struct cm_retry *retry, struct cm *cm, const struct cm_path *path)
+static int retry_send_again(struct cm_retry *retry, struct cm *cm, const struct cm_path *path)
 {
 	int ret = cm->callbacks->send(cm->ctx, path, retry->mad);
 
-	retry->sent++;
 	if (ret)
 		cm->counters.unsent++;
 	else
@@ -164,20 +158,55 @@ static int send_again(struct cm_retry *retry, struct cm *cm, const struct cm_pat
 	return ret;
 }
 
+/* Sends the message, unless it has to be withheld. */
+static int retry_send(struct cm_retry *retry, struct cm *cm, const struct cm_path *path,
+		      uint64_t now_ns)
+{
+	if (retry->validation && !cm_validation_take(cm, retry->validation, path, now_ns))
+		return 0;
+	if (retry->sent++ > 0)
+		return retry_send_again(retry, cm, path);
+	return retry_send_mad(cm, path, retry->type, retry->mad);
+}
+
+void cm_retry_start(struct cm_retry *retry, struct cm *cm, const struct cm_path *path,
+		    const struct cm_msg *msg, uint64_t now_ns)
+{
+	cm_msg_build(msg, retry->mad);
+	retry->type = msg->type;
+	retry->left = retry->max_retries;
+	retry->sent = 0;
+	retry->wait_ns = first_wait_ns(retry, path, msg->type);
+	retry->give_up_ns = now_ns + retry->timeout_ns;
+	retry->error = -ETIMEDOUT;
+	arm(retry, cm, retry_send(retry, cm, path, now_ns), now_ns);
+}
+
+void cm_retry_send_withheld(struct cm_retry *retry, struct cm *cm, const struct cm_path *path,
+			    uint64_t now_ns)
+{
+	if (retry->sent > 0)
+		return;
+	retry->wait_ns = first_wait_ns(retry, path, retry->type);
+	arm(retry, cm, retry_send(retry, cm, path, now_ns), now_ns);
+}
+
 void cm_retry_again(struct cm_retry *retry, struct cm *cm, const struct cm_path *path,
 		    uint64_t now_ns)
 {
 	uint64_t most_ns = exponent_ns(retry->response_timeout);
 
-	retry->left--;
+	if (retry->sent > 0)
+		retry->left--;
 	if (retry->wait_ns < most_ns)
 		retry->wait_ns *= 2;
-	arm(retry, cm, send_again(retry, cm, path), now_ns);
+	arm(retry, cm, retry_send(retry, cm, path, now_ns), now_ns);
 }
 
-void cm_retry_repeat(struct cm_retry *retry, struct cm *cm, const struct cm_path *path)
+void cm_retry_repeat(struct cm_retry *retry, struct cm *cm, const struct cm_path *path,
+		     uint64_t now_ns)
 {
-	int ret = send_again(retry, cm, path);
+	int ret = retry_send(retry, cm, path, now_ns);
 
 	if (ret)
 		refused(retry, ret);
@@ -202,7 +231,7 @@ void cm_retry_stop(struct cm_retry *retry, struct cm *cm)
 
 bool cm_retry_is_over(const struct cm_retry *retry, uint64_t now_ns)
 {
-	return retry->left == 0 || now_ns >= retry->give_up_ns;
+	return (retry->left == 0 && retry->sent > 0) || now_ns >= retry->give_up_ns;
 }
 
 /* The time for which packets of this connection may still arrive (IBA 1.x §12.9.8.4). */

@@ -250,6 +250,7 @@ static int sidr_reply(struct cm_sidr *sidr, const struct cm_sidr_rep *reply, uin
 	cm_half_open_close(sidr->cm, &sidr->source);
 	sidr->owner = NULL;
 	cm_msg_build(&msg, sidr->retry.mad);
+	sidr->retry.sent = 1;
 	keep_response(sidr, now_ns);
 	/* If the SIDR_REP is lost, the peer repeats its SIDR_REQ. */
 	(void)cm_send(sidr->cm, &sidr->path, &msg);
@@ -270,8 +271,7 @@ static int do_send_no(struct cm_sidr *sidr, struct sidr_step *step)
 
 static int sidr_do_repeat_rep(struct cm_sidr *sidr, struct sidr_step *step)
 {
-	(void)step;
-	cm_retry_repeat(&sidr->retry, sidr->cm, &sidr->path);
+	cm_retry_repeat(&sidr->retry, sidr->cm, &sidr->path, step->now_ns);
 	return 0;
 }
 

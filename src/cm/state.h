@@ -46,6 +46,7 @@ enum cm_input {
 	CM_IN_LAP,
 	CM_IN_STALE, /* a REQ or REP that names the QP or the ID of this connection's peer */
 	CM_IN_CHALLENGE_DREP, /* a DREP to a challenge: the peer does not have this connection */
+	CM_IN_ADDRESS_REP, /* a SIDR_REP to an address challenge: the peer receives at its address */
 	/* from the network */
 	CM_IN_UNREACHABLE,
 	/* from the clock */
@@ -73,6 +74,7 @@ enum cm_action {
 	CM_ACTION_TAKE_RTU,
 	CM_ACTION_REPEAT, /* repeats the last message at once, because the peer repeated its own */
 	CM_ACTION_RESEND, /* repeats the last message */
+	CM_ACTION_SEND_WITHHELD, /* sends the REP or DREQ that waited for the validation of the peer's address */
 	CM_ACTION_TIMEOUT_REQ,
 	CM_ACTION_TIMEOUT_REP,
 	CM_ACTION_REQ_UNREACHABLE, /* as CM_ACTION_TIMEOUT_REQ, but without a REJ */

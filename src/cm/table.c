@@ -8,6 +8,14 @@ static uint64_t hash_id(const struct cm *cm, uint32_t id)
 	return hash_mix(cm->secret, id);
 }
 
+uint64_t cm_hash_gid(const struct cm *cm, const uint8_t gid[GID_BYTES])
+{
+	uint64_t words[2];
+
+	memcpy(words, gid, GID_BYTES);
+	return hash_mix(hash_mix(cm->secret, words[0]), words[1]);
+}
+
 /* The hash of a peer's object: the GUID of its CA and its number there. */
 static uint64_t hash_remote(const struct cm *cm, uint32_t number, uint64_t guid)
 {

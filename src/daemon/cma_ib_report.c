@@ -51,6 +51,8 @@ static void count_cm(json_object *to, const struct cm_counters *cm)
 	control_counters_add(to, "cm", "requests turned away", cm->turned_away);
 	control_counters_add(to, "cm", "connections shortened", cm->shortened);
 	control_counters_add(to, "cm", "challenges sent", cm->challenges);
+	control_counters_add(to, "cm", "address challenges sent", cm->address_challenges);
+	control_counters_add(to, "cm", "messages withheld", cm->withheld);
 	control_counters_add(to, "cm", "requests unreachable", cm->unreachable);
 	control_counters_add(to, "cm", "dropped: stray", cm->strays);
 	for (unsigned i = CM_FAULT_NONE + 1; i < CM_FAULT_COUNT; i++) {

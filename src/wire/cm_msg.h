@@ -54,6 +54,9 @@ enum cm_about {
 };
 
 /* The REJ reasons (IBA 1.x §12.6.7.2) that this project sends or prints by name. */
+/* Service ID 0 belongs to no service: a SIDR_REQ for it is an address challenge (cm/validation.h). */
+#define CM_SERVICE_NONE UINT64_C(0)
+
 enum cm_rej_reason {
 	CM_REJ_NO_QP = 1,
 	CM_REJ_NO_RESOURCES = 3,

@@ -8,6 +8,7 @@
 
 #include "base/be.h"
 #include "base/timer.h"
+#include "cm/conn.h"
 
 #define EXPONENT_NS(exponent) (UINT64_C(4096) << (exponent))
 
@@ -174,7 +175,9 @@ static void check_timeout(struct cm_user *user)
 			    user->mras * (MRA_NS + response_ns);
 	uint64_t timeout_ns = user->timeout_ns +
 			      user->mras * (MRA_NS + response_ns + user->timeout_ns);
-	uint64_t most_ns = tries_ns < timeout_ns ? tries_ns : timeout_ns;
+	/* While the REP is withheld, no try is used up. */
+	uint64_t most_ns = tries_ns < timeout_ns && !user->conn->validation.tid ? tries_ns :
+										  timeout_ns;
 
 	if (now_of(user) > user->asked_ns + most_ns)
 		cm_complain(user, "waited too long");
@@ -208,6 +211,9 @@ static void check_gave_up(struct cm_user *user)
 	if (now_of(user) < user->asked_ns + least_ns)
 		cm_complain(user, "gave up at once");
 	if (!user->remote || model->is_rough)
+		return;
+	/* One REQ permits one MAD. If this was an address challenge and is lost, only a repeated REQ permits another one. */
+	if (!user->is_active && cm_user_is_alone(user) && !user->conn->validation.is_done)
 		return;
 	if (!user->is_active || !model->ignore_percent)
 		cm_complain(user, "gave up on a peer that answers");

@@ -31,7 +31,10 @@ static void write_remote(FILE *out, const struct ipc_failure *failure)
 
 static void write_attempts(FILE *out, const struct ipc_failure *failure, const char *message)
 {
-	if (failure->numbers[0] == 1)
+	if (failure->numbers[0] == 0)
+		fprintf(out, "%s was not sent, because the address challenge had no reply in ",
+			message);
+	else if (failure->numbers[0] == 1)
 		fprintf(out, "%s was sent once in ", message);
 	else
 		fprintf(out, "%s was sent %" PRIu64 " times in ", message, failure->numbers[0]);

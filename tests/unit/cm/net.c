@@ -69,6 +69,7 @@ static int on_send(void *ctx, const struct cm_path *path, const void *bytes)
 	if (cm_msg_parse(&msg, bytes, MAD_BYTES))
 		abort();
 	net->sent++;
+	net->sent_to[path->dgid[15]]++;
 	if (net->on_wire)
 		net->on_wire(node, &msg);
 	/* A MAD to a host other than the two is dropped. */

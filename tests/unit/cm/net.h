@@ -38,6 +38,7 @@ struct net {
 	bool is_cut;   /* sending fails */
 	bool is_local; /* MADs arrive as MADs from the same host do */
 	uint64_t sent;
+	uint64_t sent_to[256]; /* MADs to the hosts whose GID has this last byte */
 
 	void *(*on_request)(struct net_node *node, struct cm_conn *conn, const struct cm_req *req,
 			    uint16_t *reason);

@@ -208,6 +208,9 @@ static void pair_request(struct pairing *pairing, struct item *item)
 	struct conn *conn;
 	uint32_t index;
 
+	/* An address challenge and its response are shown, but belong to no connection or service. */
+	if (is_sidr && cm->service_id == CM_SERVICE_NONE)
+		return;
 	if (name) {
 		conn = &pairing->model->conns[name->conn];
 		if (name->side == 0 && conn->cm.service_id == cm->service_id &&
