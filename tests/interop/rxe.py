@@ -153,6 +153,13 @@ def our_server(lab, guest, case, family, last_words=None, tries=3):
     check(server.process.returncode == 0 or last_words and server.output().endswith(last_words), server.story())
 
 
+def first_contact(lab, guest, case, family):
+    """The daemon has received nothing from the guest: it verifies the address of the REQ before it sends the REP."""
+    our_server(lab, guest, case, family)
+    mads = lab.status()["cm"]["mads_received"]
+    check(mads.get("SIDR_REP", 0) >= 1 and mads.get("REQ") == 1, f"received {mads}")
+
+
 def their_server(lab, guest, case, family):
     port = case.get("port", lab.port())
     address = address_of(THEIRS, case, family)
@@ -233,6 +240,7 @@ def body(lab, cases):
 def against_rxe(lab, cases, guest):
     by_version = families(lab, guest)
     ipv4 = by_version["4"]
+    cases.run("rping, IPv4, the first contact of rxe as the client", first_contact, lab, guest, CASES["rping"], ipv4)
     for name, case in CASES.items():
         for family in by_version.values() if name in OVER_IPV6 else (ipv4,):
             if name not in SERVED_HERE:
