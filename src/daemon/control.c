@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/printable.h"
 #include "base/util.h"
 #include "config.h"
 #include "daemon/cma.h"
@@ -19,14 +20,21 @@
 #include "daemon/fault_device.h"
 #include "daemon/netdev.h"
 
+#define STRING_BYTES 128
+
 static void add_u64(json_object *to, const char *key, uint64_t value)
 {
 	json_object_object_add(to, key, json_object_new_uint64(value));
 }
 
+/* The kernel permits almost any byte in the name of an interface. */
 static void add_string(json_object *to, const char *key, const char *value)
 {
-	json_object_object_add(to, key, json_object_new_string(value));
+	char text[STRING_BYTES];
+
+	snprintf(text, sizeof(text), "%s", value);
+	printable_string(text);
+	json_object_object_add(to, key, json_object_new_string(text));
 }
 
 static void report_forward(json_object *report, struct server *server)
