@@ -271,7 +271,8 @@ static bool thread_blocks_signals(void)
 
 static bool faults_are_caught(void)
 {
-	if (pthread_once(&install_control, install_handler) || !is_installed || thread_blocks_signals())
+	if (pthread_once(&install_control, install_handler) || !is_installed ||
+	    thread_blocks_signals())
 		return false;
 	for (size_t i = 0; i < COUNT(signals); i++) {
 		if (!handler_is_in_place(&signals[i]))

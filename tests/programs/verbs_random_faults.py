@@ -17,7 +17,8 @@ CQ_ERR, QP_FATAL, QP_ACCESS_ERR, DEVICE_FATAL, PORT_ACTIVE, PORT_ERR = 0, 1, 3, 
 LID_CHANGE, SM_CHANGE, SRQ_LIMIT, LAST_WQE, CLIENT_REREGISTER, GID_CHANGE = 11, 13, 15, 16, 17, 18
 
 # An event that arrives at the end of a round is read in a later one. The daemon reports it some time after its cause.
-# After a daemon was killed, the next one has no RoCE until the processes of the preceding one have left the UDP port.
+# A stopped process detects the end of its daemon or device when it continues. After a daemon was killed, the next one
+# has no RoCE until the processes of the preceding one have left the UDP port.
 LATE_NS = 5_000_000_000
 
 
@@ -125,7 +126,7 @@ class Injection:
                 (not self.end_ns or report["from"] <= self.end_ns + slack_ns))
 
     def explains(self, report, outcome):
-        slack_ns = LATE_NS if outcome.startswith("event") or outcome in NO_PORT else 0
+        slack_ns = LATE_NS if outcome.startswith("event") or GONE <= self.fault.outcomes else 0
         return outcome in self.fault.outcomes and self.is_near(report, slack_ns)
 
 

@@ -216,6 +216,8 @@ static void ibv_get_device_list_without_daemon_fails(void **state)
 	assert_non_null(list);
 	assert_int_equal(count, 0);
 	ibv_free_device_list(list);
+	/* The request has found that the daemon has ended. */
+	fake_expect_event(&fake, IBV_EVENT_DEVICE_FATAL, NULL);
 	daemon_error = 0;
 	daemon_count = 0;
 	list = ibv_get_device_list(&count);
