@@ -13,6 +13,8 @@
  * before them.
  */
 
+/* Payloads of up to this many bytes are copied before their ICRC is computed. */
+#define ICRC_COPY_BYTES 256u
 /* Interval of retries after back-pressure, unless the link's owner calls earlier. */
 #define HELD_LOOK_NS 100000u
 
@@ -216,10 +218,13 @@ static void icrc_run(void *arg)
 	job->icrc = icrc_compute(job->flow, 0, pieces, count);
 }
 
-/* A thread whose faults are not caught copies the payload with a system call first. */
+/*
+ * A short payload is copied first, which takes less time than a call that may fault. So does a thread whose faults are not caught, with
+ * a system call.
+ */
 static bool icrc_of(struct icrc_job *job, struct link_tx *tx, struct roce_slot *slot)
 {
-	if (tx->payload_count && user_fault_is_caught())
+	if (tx->payload_bytes > ICRC_COPY_BYTES && user_fault_is_caught())
 		return user_fault_run(tx->payload, tx->payload_count, icrc_run, job);
 	if (!copy_payload(tx, slot))
 		return false;
