@@ -92,7 +92,7 @@ struct transport {
 	/*
 	 * Sends one datagram of a UD QP; the transport does not refer to it after the call. Required if ah_open() accepts an
 	 * address handle. 0: sent, or lost like any datagram; -EAGAIN: no room now; run() calls datagram_resume() when there
-	 * is room.
+	 * is room; -EFAULT: the memory of the datagram cannot be read.
 	 */
 	int (*send_datagram)(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram);
 	/*
