@@ -203,8 +203,9 @@ int rclose(int socket);
  * longer replies; EPROTO: the peer violates the protocol; ENETDOWN: the daemon has ended
  * (ECONNRESET if the connection broke first); ETIMEDOUT: a non-blocking rconnect() received no
  * reply; its other errors are reported in the same way; ECONNREFUSED: an ICMP error for a preceding
- * datagram; EOPNOTSUPP: MSG_OOB or MSG_ERRQUEUE; EINTR: a signal interrupted the wait; EMFILE,
- * ENFILE: too many open descriptors; ENOMEM: no memory.
+ * datagram; EFAULT: *buf* cannot be written; the data of a stream remains, a datagram is lost;
+ * EOPNOTSUPP: MSG_OOB or MSG_ERRQUEUE; EINTR: a signal interrupted the wait; EMFILE, ENFILE: too
+ * many open descriptors; ENOMEM: no memory.
  * Threads: any. Blocks until data is available.
  * Since RDMACM_1.0. Source: rsocket(7). See also: recv(2), rpoll().
  */
@@ -253,8 +254,9 @@ ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags);
  * ENOTCONN: the stream was never connected; EDESTADDRREQ: the datagram socket has no peer; EPIPE:
  * this side shut the stream down, or an error was reported before; ECONNRESET: the peer closed the
  * stream, or its process ended; ETIMEDOUT, EPROTO, ENETDOWN, ECONNREFUSED: as rrecv(); EMSGSIZE:
- * the datagram is too long; EOPNOTSUPP: MSG_OOB; EINTR: a signal interrupted the wait; EMFILE,
- * ENFILE: too many open descriptors; ENOMEM: no memory.
+ * the datagram is too long; EFAULT: *buf* cannot be read, and nothing was sent; EOPNOTSUPP:
+ * MSG_OOB; EINTR: a signal interrupted the wait; EMFILE, ENFILE: too many open descriptors; ENOMEM:
+ * no memory.
  * Threads: any. Blocks until the send buffer has space, but not until the data has arrived.
  * Since RDMACM_1.0. Source: rsocket(7). See also: send(2), rpoll().
  */

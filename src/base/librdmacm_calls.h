@@ -2,6 +2,8 @@
 #ifndef USRDMA_BASE_LIBRDMACM_CALLS_H
 #define USRDMA_BASE_LIBRDMACM_CALLS_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct epoll_event;
@@ -12,7 +14,7 @@ struct ibv_qp;
 struct ibv_qp_attr;
 
 /*
- * What libibverbs does for librdmacm only (core/serve_call.c, core/device.c, core/qp_modify.c); no interface for applications. A thread that waits for
+ * What libibverbs does for librdmacm only (core/serve_call.c, core/copy_call.c, core/device.c, core/qp_modify.c); no interface for applications. A thread that waits for
  * rsockets runs the transports itself, as a thread in ibv_get_cq_event() does (docs/adr/0045).
  */
 
@@ -53,6 +55,15 @@ void usrdma_wait_ends(struct ibv_context *context);
  * that the call does not wait for the kernel.
  */
 int usrdma_modify_qp(struct ibv_qp *qp, const struct ibv_qp_attr *attr, int attr_mask);
+
+/*
+ * Copy from and to the buffers of an application's call (base/user_copy.h), of which libibverbs has the only handler of faults. false: a
+ * page of the buffer cannot be accessed; a part of the bytes may be copied.
+ */
+bool usrdma_copy_from_user(void *to, const void *user, size_t bytes)
+	__attribute__((warn_unused_result));
+bool usrdma_copy_to_user(void *user, const void *from, size_t bytes)
+	__attribute__((warn_unused_result));
 
 /* A number for the device, unique in its network namespace as long as the interface exists: the interface's index, or another one. */
 uint32_t usrdma_device_id(struct ibv_device *device);

@@ -322,7 +322,9 @@ int dgram_qp_send(struct dgram_qp *qp, const struct dgram_peer *peer, const stru
 	int ret;
 
 	memcpy(memory, qp->header, qp->header_bytes);
-	iov_read(&cursor, memory + qp->header_bytes, io->bytes);
+	ret = iov_read(&cursor, memory + qp->header_bytes, io->bytes);
+	if (ret)
+		return ret;
 	ret = ibv_post_send(qp->id->qp, &wr, &bad);
 	if (!ret)
 		qp->free_count--;

@@ -164,19 +164,20 @@ static void notify_sender(struct dgram *dgram, const struct dgram_message *messa
 	addr_give(&from, io->from, io->from_bytes);
 }
 
-static size_t read_message(struct dgram *dgram, struct rsock_io *io)
+/* Returns the number of bytes; -EFAULT: the buffers cannot be written. The datagram is lost then, as with UDP of the kernel. */
+static ssize_t read_message(struct dgram *dgram, struct rsock_io *io)
 {
 	struct iov_cursor cursor = {.iov = io->iov, .count = io->iov_count};
 	struct dgram_message *message = list_first_entry(&dgram->inbox, struct dgram_message, node);
 	size_t bytes = message->bytes < io->bytes ? message->bytes : io->bytes;
+	int ret = iov_write(&cursor, message->data, bytes);
 
-	iov_write(&cursor, message->data, bytes);
 	if (message->bytes > io->bytes)
 		io->whole_bytes = message->bytes;
 	notify_sender(dgram, message, io);
 	if (!(io->flags & MSG_PEEK))
 		dgram_drop(dgram, message);
-	return bytes;
+	return ret ? ret : (ssize_t)bytes;
 }
 
 ssize_t dgram_receive(struct rsock *sock, struct rsock_io *io)
@@ -193,7 +194,7 @@ ssize_t dgram_receive(struct rsock *sock, struct rsock_io *io)
 				 rsock_must_not_wait(sock, io->flags),
 				 deadline_of(sock->options.receive_timeout_ns));
 	if (!ret && !list_is_empty(&dgram->inbox))
-		ret = (ssize_t)read_message(dgram, io);
+		ret = read_message(dgram, io);
 	else if (!ret && sock->error)
 		ret = rsock_take_error(sock);
 	rsock_unlock(sock);

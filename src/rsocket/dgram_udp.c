@@ -52,7 +52,9 @@ int dgram_udp_send(struct dgram *dgram, const struct dgram_peer *peer, enum dgra
 
 		if (io->bytes > sizeof(packet) - bytes)
 			return -EMSGSIZE;
-		iov_read(&cursor, packet + bytes, io->bytes);
+		ret = iov_read(&cursor, packet + bytes, io->bytes);
+		if (ret)
+			return ret;
 		bytes += io->bytes;
 	}
 	addr_show(&to, dgram->sock.domain);

@@ -3,7 +3,8 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <string.h>
+
+#include "base/librdmacm_calls.h"
 
 int iov_bytes(const struct iovec *iov, int count, size_t *bytes)
 {
@@ -63,27 +64,31 @@ void iov_skip(struct iov_cursor *cursor, size_t bytes)
 		bytes -= done;
 }
 
-void iov_read(struct iov_cursor *cursor, void *to, size_t bytes)
+int iov_read(struct iov_cursor *cursor, void *to, size_t bytes)
 {
 	uint8_t *at = to, *piece;
 	size_t done;
 
 	while (bytes && (done = next_piece(cursor, bytes, &piece))) {
-		memcpy(at, piece, done);
+		if (!usrdma_copy_from_user(at, piece, done))
+			return -EFAULT;
 		at += done;
 		bytes -= done;
 	}
+	return 0;
 }
 
-void iov_write(struct iov_cursor *cursor, const void *from, size_t bytes)
+int iov_write(struct iov_cursor *cursor, const void *from, size_t bytes)
 {
 	const uint8_t *at = from;
 	uint8_t *piece;
 	size_t done;
 
 	while (bytes && (done = next_piece(cursor, bytes, &piece))) {
-		memcpy(piece, at, done);
+		if (!usrdma_copy_to_user(piece, at, done))
+			return -EFAULT;
 		at += done;
 		bytes -= done;
 	}
+	return 0;
 }

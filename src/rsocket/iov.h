@@ -22,7 +22,10 @@ const void *iov_together(struct iov_cursor *cursor, size_t bytes);
 
 /* Advances the cursor by `bytes`, which must not exceed the remaining bytes. */
 void iov_skip(struct iov_cursor *cursor, size_t bytes);
-void iov_read(struct iov_cursor *cursor, void *to, size_t bytes);
-void iov_write(struct iov_cursor *cursor, const void *from, size_t bytes);
+
+/* As iov_skip(), and copies the bytes. -EFAULT: a buffer cannot be accessed; a part of the bytes may be copied. */
+int iov_read(struct iov_cursor *cursor, void *to, size_t bytes) __attribute__((warn_unused_result));
+int iov_write(struct iov_cursor *cursor, const void *from, size_t bytes)
+	__attribute__((warn_unused_result));
 
 #endif

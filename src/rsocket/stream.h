@@ -245,7 +245,8 @@ struct stream_write {
 /*
  * Both are called with the send lock, without sock.lock, after the space was allocated. stream_post_write() posts
  * data that is already in the send ring and advances the ring's head. stream_send_write() first copies the data from
- * the cursor, and aborts the stream if posting fails.
+ * the cursor, and aborts the stream if posting fails. -EFAULT: a buffer cannot be read, nothing was sent, and the space in the ring is free
+ * again.
  */
 int stream_post_write(struct stream *stream, const struct stream_write *write)
 	__attribute__((warn_unused_result));

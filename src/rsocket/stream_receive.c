@@ -30,15 +30,16 @@ static int end_of(struct stream *stream)
  * rest is copied. Called without sock.lock: only the holder of receive_lock frees ring space, and the peer writes
  * only to granted space.
  */
-static void copy_out(const struct stream_rx *rx, uint32_t at, uint32_t bytes,
-		     struct iov_cursor *cursor)
+static int copy_out(const struct stream_rx *rx, uint32_t at, uint32_t bytes,
+		    struct iov_cursor *cursor)
 {
 	uint32_t first = rx->ring_bytes - at;
+	int ret;
 
 	if (first > bytes)
 		first = bytes;
-	iov_write(cursor, rx->ring + at, first);
-	iov_write(cursor, rx->ring, bytes - first);
+	ret = iov_write(cursor, rx->ring + at, first);
+	return ret ? ret : iov_write(cursor, rx->ring, bytes - first);
 }
 
 static uint32_t next_part(const struct stream_rx *rx, size_t left, bool is_all)
@@ -60,12 +61,16 @@ static void stream_receive_give_back(struct stream *stream, uint32_t bytes)
 	stream_grant(stream);
 }
 
-/* Copies the data that has arrived. Called with the lock held, which is released while copying. */
-static size_t stream_receive_take(struct stream *stream, struct iov_cursor *cursor, size_t left,
-				  int flags)
+/*
+ * Copies the data that has arrived and adds its length to *received. Called with the lock held, which is released while copying.
+ * -EFAULT: a buffer cannot be written; the data that was not copied remains.
+ */
+static int stream_receive_take(struct stream *stream, struct iov_cursor *cursor, size_t left,
+			       int flags, size_t *received)
 {
 	bool is_peek = flags & MSG_PEEK;
 	size_t taken = 0;
+	int ret = 0;
 
 	while (taken < left && stream->rx.ready_bytes) {
 		uint32_t part = next_part(&stream->rx, left - taken, is_peek);
@@ -73,14 +78,17 @@ static size_t stream_receive_take(struct stream *stream, struct iov_cursor *curs
 
 		rsock_unlock(&stream->sock);
 		if (!(flags & MSG_TRUNC))
-			copy_out(&stream->rx, at, part, cursor);
+			ret = copy_out(&stream->rx, at, part, cursor);
 		rsock_lock(&stream->sock);
+		if (ret)
+			break;
 		taken += part;
 		if (is_peek)
 			break;
 		stream_receive_give_back(stream, part);
 	}
-	return taken;
+	*received += taken;
+	return ret;
 }
 
 static int await_data(struct stream *stream, int flags, uint64_t deadline_ns)
@@ -122,8 +130,10 @@ static ssize_t receive_locked(struct stream *stream, const struct rsock_io *io)
 			ret = received ? 0 : end_of(stream);
 			break;
 		}
-		received += stream_receive_take(stream, &cursor, io->bytes - received, io->flags);
-	} while (io->flags & MSG_WAITALL && !(io->flags & MSG_PEEK) && received < io->bytes);
+		ret = stream_receive_take(stream, &cursor, io->bytes - received, io->flags,
+					  &received);
+	} while (!ret && io->flags & MSG_WAITALL && !(io->flags & MSG_PEEK) &&
+		 received < io->bytes);
 	return received ? (ssize_t)received : ret;
 }
 

@@ -83,25 +83,49 @@ static void take_room(struct stream *stream, struct iov_cursor *cursor, size_t l
 	tx->data_in_flight++;
 }
 
-static void fill_ring(struct stream *stream, struct iov_cursor *cursor, uint32_t bytes)
+/* Nothing was sent: takes back what take_room() took. `grant`: tx.grant before. */
+static void give_room_back(struct stream *stream, uint32_t grant, const struct stream_write *write)
+{
+	struct stream_tx *tx = &stream->tx;
+
+	tx->grants[grant].addr -= write->bytes;
+	tx->grants[grant].length += write->bytes;
+	tx->grant = grant;
+	tx->sequence--;
+}
+
+static int fill_ring(struct stream *stream, struct iov_cursor *cursor, uint32_t bytes)
 {
 	struct stream_tx *tx = &stream->tx;
 	uint32_t first = least(bytes, tx->ring_bytes - tx->head);
+	int ret = iov_read(cursor, tx->ring + tx->head, first);
 
-	iov_read(cursor, tx->ring + tx->head, first);
-	iov_read(cursor, tx->ring, bytes - first);
+	return ret ? ret : iov_read(cursor, tx->ring, bytes - first);
+}
+
+/* The application's buffer cannot be read, and nothing was sent. */
+static void cancel_write(struct stream *stream, const struct stream_write *write)
+{
+	rsock_lock(&stream->sock);
+	stream->tx.data_in_flight--;
+	if (!write->inline_data)
+		stream->tx.free_bytes += write->bytes;
+	rsock_unlock(&stream->sock);
 }
 
 int stream_send_write(struct stream *stream, struct stream_write *write, struct iov_cursor *cursor)
 {
-	int ret;
+	int ret = 0;
 
 	if (write->inline_data)
 		iov_skip(cursor, write->bytes);
 	else
-		fill_ring(stream, cursor, write->bytes);
-	ret = stream_post_write(stream, write);
-	if (ret) {
+		ret = fill_ring(stream, cursor, write->bytes);
+	if (!ret)
+		ret = stream_post_write(stream, write);
+	if (ret == -EFAULT) {
+		cancel_write(stream, write);
+	} else if (ret) {
 		rsock_lock(&stream->sock);
 		stream_break(stream, -ret);
 		rsock_wake(&stream->sock);
@@ -114,10 +138,12 @@ static int send_one(struct stream *stream, struct iov_cursor *cursor, size_t lef
 		    uint64_t deadline_ns, size_t *sent)
 {
 	struct stream_write write;
+	uint32_t grant;
 	int ret;
 
 	rsock_lock(&stream->sock);
 	ret = stream_await_room(stream, flags, deadline_ns);
+	grant = stream->tx.grant;
 	if (!ret)
 		take_room(stream, cursor, left, &write);
 	rsock_unlock(&stream->sock);
@@ -126,6 +152,11 @@ static int send_one(struct stream *stream, struct iov_cursor *cursor, size_t lef
 	ret = stream_send_write(stream, &write, cursor);
 	if (!ret)
 		*sent = write.bytes;
+	if (ret != -EFAULT)
+		return ret;
+	rsock_lock(&stream->sock);
+	give_room_back(stream, grant, &write);
+	rsock_unlock(&stream->sock);
 	return ret;
 }
 

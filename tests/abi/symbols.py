@@ -26,8 +26,8 @@ PUBLIC_IN_PRIVATE_NODE = {
 OWN_NODE = "USRDMA_PRIVATE_1"
 OWN = {
     "libibverbs": {(f"usrdma_{name}", "@@", OWN_NODE)
-                   for name in ("catch_up", "device_id", "modify_qp", "serve_close", "serve_open", "serve_wait",
-                                "take_cq_event", "wait_begins", "wait_ends")},
+                   for name in ("catch_up", "copy_from_user", "copy_to_user", "device_id", "modify_qp", "serve_close",
+                                "serve_open", "serve_wait", "take_cq_event", "wait_begins", "wait_ends")},
     "librdmacm": set(),
 }
 

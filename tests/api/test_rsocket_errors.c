@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -187,6 +188,50 @@ static void rpoll_above_descriptor_limit_fails_with_einval(void **state)
 
 	(void)state;
 	assert_minus1_errno(rpoll(&pollfd, (nfds_t)INT_MAX + 1, 0), EINVAL);
+}
+
+/*
+ * A buffer that cannot be accessed. The stream goes on with the same data. cmocka replaces the library's handler of faults before each
+ * test; the library notices it after 1024 accesses of a thread at the latest.
+ */
+static void rsend_and_rrecv_inaccessible_buffer_fail_with_efault(void **state)
+{
+	static const size_t sizes[] = {1, 8, 100, 5000, 200000};
+	const size_t bytes = 1 << 20;
+	uint8_t *sent = malloc(bytes), *arrived = malloc(bytes);
+	uint8_t *none = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct streams streams;
+
+	(void)state;
+	assert_true(sent && arrived && none != MAP_FAILED);
+	streams_open(&streams);
+	for (int i = 0; i < 1024; i++) {
+		assert_int_equal(rsend(streams.active, sent, 1, 0), 1);
+		assert_int_equal(rrecv(streams.passive, arrived, 1, 0), 1);
+	}
+	for (size_t i = 0; i < bytes; i++)
+		sent[i] = (uint8_t)(i * 7 + i / 256);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t got = 0;
+
+		for (int times = 0; times < 50; times++)
+			assert_minus1_errno(rsend(streams.active, none, sizes[i], 0), EFAULT);
+		for (size_t done = 0; done < sizes[i]; done += got) {
+			size_t part = sizes[i] - done < 4096 ? sizes[i] - done : 4096;
+			ssize_t ret = rsend(streams.active, sent + done, part, 0);
+
+			assert_int_equal(ret, part);
+			assert_minus1_errno(rrecv(streams.passive, none, part, 0), EFAULT);
+			ret = rrecv(streams.passive, arrived + done, part, MSG_WAITALL);
+			assert_int_equal(ret, part);
+			got = part;
+		}
+		assert_memory_equal(arrived, sent, sizes[i]);
+	}
+	streams_close(&streams);
+	munmap(none, bytes);
+	free(sent);
+	free(arrived);
 }
 
 static void rsend_dgram_too_long_fails_with_emsgsize(void **state)
@@ -417,6 +462,7 @@ int main(void)
 		cmocka_unit_test(rrecv_signal_fails_with_eintr),
 		cmocka_unit_test(rgetsockopt_invalid_argument_fails),
 		cmocka_unit_test(rpoll_above_descriptor_limit_fails_with_einval),
+		cmocka_unit_test(rsend_and_rrecv_inaccessible_buffer_fail_with_efault),
 		cmocka_unit_test(rsend_dgram_too_long_fails_with_emsgsize),
 		cmocka_unit_test(rsend_dgram_without_receiver_fails_with_econnrefused),
 		cmocka_unit_test(rrecv_peer_with_other_protocol_fails),

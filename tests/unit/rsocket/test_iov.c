@@ -9,9 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
+#include "base/user_fault.h"
 #include "rsocket/iov.h"
 
 static void iov_bytes_sum_is_limited(void **state)
@@ -42,7 +44,8 @@ static void iov_read_and_write_copy_every_byte(void **state)
 
 		memset(read, 0, sizeof(read));
 		for (size_t at = 0; at < 10; at += step)
-			iov_read(&cursor, read + at, step < 10 - at ? step : 10 - at);
+			assert_int_equal(
+				iov_read(&cursor, read + at, step < 10 - at ? step : 10 - at), 0);
 		assert_string_equal(read, text);
 	}
 	{
@@ -50,13 +53,30 @@ static void iov_read_and_write_copy_every_byte(void **state)
 		struct iov_cursor cursor = {.iov = iov, .count = 3};
 
 		memset(read, 0, sizeof(read));
-		iov_write(&cursor, "ABC", 3);
+		assert_int_equal(iov_write(&cursor, "ABC", 3), 0);
 		iov_skip(&cursor, 2);
-		iov_write(&cursor, "FGHIJ", 5);
+		assert_int_equal(iov_write(&cursor, "FGHIJ", 5), 0);
 		assert_memory_equal(read, "ABC\0\0FGHIJ", 10);
 		/* Beyond the end a write has no effect. */
-		iov_write(&cursor, "XYZ", 3);
+		assert_int_equal(iov_write(&cursor, "XYZ", 3), 0);
 	}
+}
+
+static void iov_read_and_write_inaccessible_buffer_fail(void **state)
+{
+	char text[] = "abc", read[8];
+	void *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct iovec iov[] = {{text, 3}, {none, 5}};
+	struct iov_cursor reader = {.iov = iov, .count = 2}, writer = reader;
+
+	(void)state;
+	/* cmocka has replaced the handler of faults. */
+	user_fault_forget();
+	assert_true(none != MAP_FAILED);
+	assert_int_equal(iov_read(&reader, read, 8), -EFAULT);
+	assert_int_equal(iov_write(&writer, "ABCDEFGH", 8), -EFAULT);
+	assert_string_equal(text, "ABC");
+	munmap(none, 4096);
 }
 
 static void iov_together_finds_contiguous_bytes(void **state)
@@ -81,6 +101,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(iov_bytes_sum_is_limited),
 		cmocka_unit_test(iov_read_and_write_copy_every_byte),
+		cmocka_unit_test(iov_read_and_write_inaccessible_buffer_fail),
 		cmocka_unit_test(iov_together_finds_contiguous_bytes),
 	};
 
