@@ -113,6 +113,10 @@ static bool send_read(struct local_qp *lqp, struct response_job *job)
 		if (!local_response_send_read_data(lqp, job))
 			return false;
 	}
+	/* The region was deregistered, or a fault rule denies the access. The READ was accepted, so that the QP does not enter ERR. */
+	if (job->failure != ACCESS_OK && job->failure != ACCESS_GONE &&
+	    !send_short(lqp, CELL_NAK, job->ssn, ACCESS_RKEY))
+		return false;
 	comp_cntr_count(lqp->qp, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ,
 			job->failure == ACCESS_OK, job->length_bytes);
 	return true;
@@ -137,7 +141,7 @@ static bool local_response_send_jobs(struct local_qp *lqp)
 
 		if (!send_job(lqp, job))
 			return false;
-		if (job->failure != ACCESS_OK) {
+		if (job->failure == ACCESS_GONE) {
 			responder_fail_read(lqp, job->ssn, job->failure);
 			return true;
 		}
