@@ -11,10 +11,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "daemon/guardian.h"
 #include "daemon/process_owner.h"
 #include "daemon/reserve.h"
-#include "daemon/user_log.h"
 #include "daemon/users.h"
 
 /* Linux 6.5: <asm/socket.h> of older systems does not have it. */
@@ -121,9 +121,8 @@ int fault_process_signal(struct fault_process *process, int number)
 	if (number == SIGCONT || (number == SIGSTOP && error))
 		guardian_remove(process->pid);
 	process->has_ended |= error == -ESRCH || (number == SIGKILL && !error);
-	user_log(USER_LOG_SIGNAL_RULE, LOG_LEVEL_INFO, process->user->uid,
-		 "a fault rule: signal %d to pid %ld: %s", number, (long)process->pid,
-		 strerror(-error));
+	log_debug("a fault rule: signal %d to pid %ld: %s", number, (long)process->pid,
+		  strerror(-error));
 	return error;
 }
 

@@ -17,7 +17,6 @@ static const char *const causes[] = {
 	[USER_LOG_TRACE] = "traces",
 	[USER_LOG_RULES] = "fault rules",
 	[USER_LOG_DEVICE_RULE] = "device rules",
-	[USER_LOG_SIGNAL_RULE] = "process rules",
 	[USER_LOG_CONNECTION_RULE] = "connection rules",
 	[USER_LOG_MEMORY] = "out of memory",
 };
