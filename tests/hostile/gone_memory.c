@@ -32,7 +32,7 @@
 #define BROKEN 2u /* the page that becomes inaccessible */
 #define BYTES  (PAGES * PAGE)
 #define SMALL  16u
-#define WARM   4000 /* accesses after which the library has noticed a change of the handlers */
+#define WARM   1100 /* accesses after which the library has noticed a change of the handlers */
 #define PORT   "7471"
 #define REMOTE                                                                       \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
