@@ -40,13 +40,14 @@ size_t printable_bytes(const char *text, size_t len)
 		return first >= ' ' && first <= '~';
 	/* 0xc0 and 0xc1 begin an overlong form. */
 	if (first >= 0xc2 && first < 0xe0 && len >= 2 && is_continuation(text[1])) {
-		character = (first & 0x1fu) << 6 | (text[1] & 0x3fu);
+		character = (first & 0x1fu) << 6 | ((uint8_t)text[1] & 0x3fu);
 		return is_printable(character) ? 2 : 0;
 	}
 	if (first < 0xe0 || first >= 0xf0 || len < 3 || !is_continuation(text[1]) ||
 	    !is_continuation(text[2]))
 		return 0;
-	character = (first & 0xfu) << 12 | (text[1] & 0x3fu) << 6 | (text[2] & 0x3fu);
+	character = (first & 0xfu) << 12 | ((uint8_t)text[1] & 0x3fu) << 6 |
+		    ((uint8_t)text[2] & 0x3fu);
 	/* Below U+0800 the form of three bytes is overlong. */
 	return character >= 0x800 && is_printable(character) ? 3 : 0;
 }
