@@ -43,7 +43,7 @@ int vma_each(uintptr_t addr, uint64_t length, bool (*visit)(const struct vma *vm
 
 /*
  * Whether the range has a guard page (MADV_GUARD_INSTALL of madvise(2), Linux 6.13). false, too, if the kernel does not report
- * them (before Linux 6.17) or without /proc. Takes about a millisecond for each gigabyte of pages of 4 KiB that are present.
+ * them (before Linux 6.16) or without /proc. Takes about a millisecond for each gigabyte of pages of 4 KiB that are present.
  */
 bool vma_has_guard_page(uintptr_t addr, uint64_t length);
 
