@@ -18,7 +18,7 @@ static const char *const result_names[] = {
 	[ACCESS_QP_RIGHTS] = "queue pair does not permit it",
 	[ACCESS_INVALIDATE] = "key cannot be invalidated",
 	[ACCESS_ALIGN] = "atomic not aligned or not of 8 bytes",
-	[ACCESS_GONE] = "registered memory was unmapped",
+	[ACCESS_GONE] = "registered memory cannot be accessed",
 	[ACCESS_DEPTH] = "too many reads at once",
 	[ACCESS_MTU] = "another path mtu",
 };

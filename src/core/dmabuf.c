@@ -3,7 +3,7 @@
 /*
  * Registration of memory by a descriptor: a dma-buf, or another file that can replace one. A NIC would access it over
  * the bus; here it is mapped and the CPU copies the data. Only descriptors of files that cannot shrink are accepted:
- * access to a mapping behind the end of the file causes SIGBUS in the thread that copies the data.
+ * the pages of a dma-buf do not disappear while it is registered.
  */
 
 #include <errno.h>

@@ -7,8 +7,7 @@
 
 /*
  * The MR of the last SGE of a work queue that passed all checks of sge_check(). The SGEs of one queue have one PD. The
- * cached MR is valid while engine.mr_changes is unchanged. MRs that need a check for each access (on-demand paging,
- * mappings of a dma-buf, null MRs) are not cached. Owned by the work queue; engine.lock. length 0: empty.
+ * cached MR is valid while engine.mr_changes is unchanged. Null MRs, which have no memory, are not cached. Owned by the work queue; engine.lock. length 0: empty.
  */
 struct sge_cache {
 	uint64_t mr_changes; /* engine.mr_changes when the entry was filled */

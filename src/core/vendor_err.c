@@ -29,7 +29,7 @@ static const char *const texts[] = {
 	[VENDOR_ERR_MSG_LENGTH] =
 		("the message is longer than the port's max_msg_sz, the buffer of an atomic is shorter than 8 bytes, "
 		 "or an atomic WRITE is not 8 bytes long"),
-	[VENDOR_ERR_MEMORY_GONE] = "registered memory was unmapped",
+	[VENDOR_ERR_MEMORY_GONE] = "registered memory cannot be accessed",
 	[VENDOR_ERR_NOT_INVALIDATABLE] =
 		"the key to invalidate does not belong to a type 2 memory window",
 	[VENDOR_ERR_AH_PD] = "the address handle belongs to another protection domain",

@@ -47,7 +47,7 @@ static const struct disposition_row rows[] = {
 				    true, IBV_EVENT_QP_ACCESS_ERR},
 	[DISPOSITION_ALIGN] = {"atomic not aligned", REPLY_NAK, AETH_NAK_INVALID_REQUEST, true,
 			       IBV_EVENT_QP_REQ_ERR},
-	[DISPOSITION_GONE] = {"registered memory was unmapped", REPLY_NAK,
+	[DISPOSITION_GONE] = {"registered memory cannot be accessed", REPLY_NAK,
 			      AETH_NAK_REMOTE_OPERATION, true, IBV_EVENT_QP_FATAL},
 };
 static_assert(COUNT(rows) == DISPOSITION_COUNT, "every disposition has a row");
