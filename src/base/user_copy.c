@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/kernel_copy.h"
 #include "base/page.h"
 #include "base/user_access.h"
 #include "base/user_fault.h"
@@ -179,27 +180,35 @@ USER_ACCESS_INLINE bool copy_words_ordered(uint8_t *to, const uint8_t *from, siz
 }
 
 /*
- * Whether the pages of the range can be accessed. The kernel does not copy some memory that the process itself can access
- * (memfd_secret(2), device memory). If another thread unmaps a page between this examination and the access, the process gets the
- * signal.
+ * Copies by instructions in a thread whose faults are not caught. Each page is examined before its part is copied. If another thread
+ * unmaps the page in between, the process gets the signal.
  */
-static bool user_pages_are_usable(const void *user, size_t bytes, bool is_written)
+static bool copy_examined(uint8_t *to, const uint8_t *from, size_t bytes, bool is_to)
 {
-	uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
-	uintptr_t last = (uintptr_t)user + bytes - 1;
+	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	size_t part_bytes;
 
-	for (uintptr_t at = (uintptr_t)user; at <= last; at = (at | (page_bytes - 1)) + 1) {
-		void *page = (void *)at;
+	for (; bytes; bytes -= part_bytes) {
+		size_t at = is_to ? (uintptr_t)to : (uintptr_t)from;
 
-		if (!(is_written ? page_is_writable(page) : page_is_readable(page)))
+		part_bytes = min_u64(bytes, page_bytes - at % page_bytes);
+		if (!(is_to ? page_is_writable(to) : page_is_readable(from)))
 			return false;
+		if (is_to && part_bytes == bytes)
+			return copy_words_ordered(to, from, bytes);
+		if (!copy_words(to, from, part_bytes, is_to))
+			return false;
+		to += part_bytes;
+		from += part_bytes;
 	}
 	return true;
 }
 
 /*
- * The system calls for threads whose faults are not caught. The kernel copies aligned words of up to 8 bytes as a whole. It
- * copies the elements of the iovec in their order, but not the bytes of an element: the last word is an element of its own.
+ * The system calls for threads whose faults are not caught. The kernel copies the elements of the iovec in their order, but not the
+ * bytes of an element: the last word is an element of its own. There are two reasons to copy by instructions instead. The kernel's copy
+ * function can divide words on some processors. The kernel does not copy some memory that the process itself can access
+ * (memfd_secret(2), device memory).
  */
 static bool call_copy_to(uint8_t *user, const void *from, size_t bytes)
 {
@@ -214,12 +223,13 @@ static bool call_copy_to(uint8_t *user, const void *from, size_t bytes)
 		{.iov_base = user + before_bytes, .iov_len = last_bytes},
 	};
 	int saved = errno;
-	long copied = syscall(SYS_process_vm_writev, getpid(), ours, COUNT(ours), theirs,
-			      COUNT(theirs), 0);
+	long copied = 0;
 
+	if (kernel_copy_words() == KERNEL_WORDS_ALL)
+		copied = syscall(SYS_process_vm_writev, getpid(), ours, COUNT(ours), theirs,
+				 COUNT(theirs), 0);
 	errno = saved;
-	return copied == (long)bytes ||
-	       (user_pages_are_usable(user, bytes, true) && copy_words_ordered(user, from, bytes));
+	return copied == (long)bytes || copy_examined(user, from, bytes, true);
 }
 
 static bool call_copy_from(void *to, const void *user, size_t bytes)
@@ -227,11 +237,12 @@ static bool call_copy_from(void *to, const void *user, size_t bytes)
 	struct iovec ours = {.iov_base = to, .iov_len = bytes};
 	struct iovec theirs = {.iov_base = (void *)(uintptr_t)user, .iov_len = bytes};
 	int saved = errno;
-	long copied = syscall(SYS_process_vm_readv, getpid(), &ours, 1, &theirs, 1, 0);
+	long copied = 0;
 
+	if (kernel_copy_words() == KERNEL_WORDS_ALL)
+		copied = syscall(SYS_process_vm_readv, getpid(), &ours, 1, &theirs, 1, 0);
 	errno = saved;
-	return copied == (long)bytes ||
-	       (user_pages_are_usable(user, bytes, false) && copy_words(to, user, bytes, false));
+	return copied == (long)bytes || copy_examined(to, user, bytes, false);
 }
 
 #ifdef USER_ACCESS_HAS_FIXUPS

@@ -2,13 +2,7 @@
 #include "local/guarded_copy.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 /*
  * The restartable sequence. Its descriptor (struct rseq_cs of linux/rseq.h) specifies the range [1:, 2:). The range begins
@@ -150,54 +144,6 @@ static enum guarded_outcome sequence(struct rseq_area *area, long number,
 	(void)call;
 	(void)moved;
 	return GUARDED_CHANGED;
-}
-
-#endif
-
-#if defined(__x86_64__)
-
-#define KERNEL_VERSION_MOVES_SHORT 6004ul /* 6.4 */
-
-static bool kernel_moves_short(void)
-{
-	struct utsname name;
-	unsigned long major, minor;
-	char *end;
-
-	if (uname(&name))
-		return false;
-	major = strtoul(name.release, &end, 10);
-	minor = *end == '.' ? strtoul(end + 1, NULL, 10) : 0;
-	return major * 1000 + minor >= KERNEL_VERSION_MOVES_SHORT;
-}
-
-static bool processor_moves_short(void)
-{
-	unsigned int eax, ebx, ecx, edx;
-
-	/* CPUID leaf 7, EDX bit 4: fast short REP MOV (Intel SDM volume 2A, CPUID). */
-	return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && edx & 1u << 4;
-}
-
-bool guarded_copy_keeps_short_words(void)
-{
-	enum { UNKNOWN, NO, YES };
-	static atomic_int known = UNKNOWN;
-	int now = atomic_load_explicit(&known, memory_order_relaxed);
-
-	if (now == UNKNOWN) {
-		now = processor_moves_short() && kernel_moves_short() ? YES : NO;
-		atomic_store_explicit(&known, now, memory_order_relaxed);
-	}
-	return now == YES;
-}
-
-#else
-
-/* The copy function of aarch64 decomposes a short piece into accesses of 8, 4, 2 and 1 bytes (arch/arm64/lib/copy_template.S). */
-bool guarded_copy_keeps_short_words(void)
-{
-	return true;
 }
 
 #endif

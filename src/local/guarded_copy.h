@@ -32,7 +32,7 @@ bool guarded_copy_is_available(void);
 
 /*
  * How the kernel stores the bytes of a piece of `local` (process_vm_rw_pages() of mm/process_vm_access.c, and the copy function of
- * the architecture). An aligned word of 8 bytes is loaded and stored whole if the piece begins at a multiple of 8 on both sides.
+ * the architecture). The words that kernel_copy_words() names are loaded and stored whole if the piece begins at a multiple of 8 on both sides.
  * With GUARDED_COPY_ALIGNS_STORES, it is stored whole if the destination begins at a multiple of 8: other processors than x86
  * align the source.
  */
@@ -41,12 +41,6 @@ bool guarded_copy_is_available(void);
 #else
 #define GUARDED_COPY_ALIGNS_STORES false
 #endif
-
-/*
- * Whether the kernel copies a piece of 2 or 4 bytes, aligned on both sides, by one load and one store. On x86 this requires fast
- * short string moves (FSRM), and Linux 6.4 or later: otherwise the kernel copies less than 8 bytes byte by byte.
- */
-bool guarded_copy_keeps_short_words(void);
 
 /* Makes one call. With GUARDED_CALLED, *moved is the number of bytes, or -errno. */
 enum guarded_outcome guarded_copy(const struct guarded_call *call, ssize_t *moved)

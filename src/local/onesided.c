@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <sys/uio.h>
 
+#include "base/kernel_copy.h"
 #include "base/util.h"
 #include "core/memory.h"
 #include "core/opcode.h"
@@ -230,11 +231,18 @@ static enum onesided_result drop_faulted(const struct local_qp *lqp, const struc
 	return ONESIDED_MORE;
 }
 
-/* Whether the system call would divide an aligned word of the message. The peer's engine then executes the operation. */
+/* Whether the system call could divide an aligned word of the message. The peer's engine then executes the operation. */
 static bool divides_word(const struct send_wqe *wqe, const struct access *access)
 {
-	return !guarded_copy_keeps_short_words() &&
-	       pieces_have_short_word(access->at - wqe->done_bytes, wqe->length_bytes);
+	switch (kernel_copy_words()) {
+	case KERNEL_WORDS_ALL:
+		return false;
+	case KERNEL_WORDS_LONG:
+		return pieces_have_short_word(access->at - wqe->done_bytes, wqe->length_bytes);
+	case KERNEL_WORDS_NONE:
+		break;
+	}
+	return wqe->length_bytes > 1;
 }
 
 static enum onesided_result move_announced(struct local_qp *lqp, const struct send_wqe *wqe,

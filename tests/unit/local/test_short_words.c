@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* A kernel that copies words of 2 and 4 bytes in parts: operations with such words go through the FIFO. */
+/* A kernel that copies words in parts: operations with such words go through the FIFO. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,17 +10,9 @@
 
 #include <cmocka.h>
 
+#include "kernel_words.h"
 #include "local/guarded_copy.h"
 #include "pair.h"
-
-static bool keeps_short_words;
-
-bool __wrap_guarded_copy_keeps_short_words(void);
-
-bool __wrap_guarded_copy_keeps_short_words(void)
-{
-	return keeps_short_words;
-}
 
 static struct pair pair;
 static struct ibv_qp *qps[2];
@@ -73,7 +65,7 @@ static void local_short_words_are_left_to_the_owner(void **state)
 	if (!guarded_copy_is_available())
 		skip();
 	for (size_t i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
-		keeps_short_words = false;
+		kernel_words = KERNEL_WORDS_LONG;
 		assert_false(is_direct(opcodes[i], 8, 4));
 		assert_false(is_direct(opcodes[i], 10, 2));
 		assert_false(is_direct(opcodes[i], 8, 12));
@@ -82,9 +74,25 @@ static void local_short_words_are_left_to_the_owner(void **state)
 		assert_true(is_direct(opcodes[i], 16, 64));
 		assert_true(is_direct(opcodes[i], 7, 10));
 		assert_true(is_direct(opcodes[i], 9, 1));
-		keeps_short_words = true;
+		kernel_words = KERNEL_WORDS_ALL;
 		assert_true(is_direct(opcodes[i], 8, 4));
 		assert_true(is_direct(opcodes[i], 4, 68));
+	}
+}
+
+static void local_words_are_left_to_the_owner(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
+
+	(void)state;
+	if (!guarded_copy_is_available())
+		skip();
+	kernel_words = KERNEL_WORDS_NONE;
+	for (size_t i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
+		assert_false(is_direct(opcodes[i], 8, 8));
+		assert_false(is_direct(opcodes[i], 16, 64));
+		assert_false(is_direct(opcodes[i], 9, 2));
+		assert_true(is_direct(opcodes[i], 9, 1));
 	}
 }
 
@@ -93,6 +101,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(local_short_words_are_left_to_the_owner, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(local_words_are_left_to_the_owner, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("short_words", tests, NULL, NULL);
