@@ -4280,7 +4280,7 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
  * Required attributes in addition to IBV_QP_STATE, and permitted attributes in brackets, of RC and
  * UC:
  *
- * - to RESET or ERR from any state: none
+ * - to RESET from any state, to ERR from any state but RESET: none
  * - RESET to INIT: PKEY_INDEX, PORT, ACCESS_FLAGS
  * - INIT to INIT: [PKEY_INDEX, PORT, ACCESS_FLAGS]
  * - INIT to RTR: AV, PATH_MTU, DEST_QPN, RQ_PSN; RC also MAX_DEST_RD_ATOMIC, MIN_RNR_TIMER

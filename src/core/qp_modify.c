@@ -254,7 +254,7 @@ static int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 		qp_reset(qp);
 		return 0;
 	}
-	if (to == IBV_QPS_ERR && qp->state != IBV_QPS_RESET) {
+	if (to == IBV_QPS_ERR) {
 		qp_enter_error(qp, QP_NO_EVENT);
 		return 0;
 	}
