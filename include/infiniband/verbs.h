@@ -799,7 +799,7 @@ struct ibv_global_route {
 	union ibv_gid dgid;  /* the peer's GID */
 	uint32_t flow_label; /* the low 20 bits count; on RoCE v2 it chooses the UDP source port */
 	uint8_t sgid_index;  /* index of the local GID in the GID table of the port */
-	uint8_t hop_limit;   /* TTL; RoCE replaces 0 by its own */
+	uint8_t hop_limit; /* TTL of multicast packets, 0: 64; other destinations get the route's */
 	uint8_t traffic_class; /* DSCP and ECN */
 };
 
@@ -4280,7 +4280,7 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
  * Required attributes in addition to IBV_QP_STATE, and permitted attributes in brackets, of RC and
  * UC:
  *
- * - to RESET or ERR from any state: none
+ * - to RESET from any state, to ERR from any state but RESET: none
  * - RESET to INIT: PKEY_INDEX, PORT, ACCESS_FLAGS
  * - INIT to INIT: [PKEY_INDEX, PORT, ACCESS_FLAGS]
  * - INIT to RTR: AV, PATH_MTU, DEST_QPN, RQ_PSN; RC also MAX_DEST_RD_ATOMIC, MIN_RNR_TIMER
@@ -4325,7 +4325,9 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
  * State: RESET empties both queues and removes the completions of the QP from its CQs. ERR
  * completes all queued WRs with IBV_WC_WR_FLUSH_ERR. A QP can also enter ERR because of an error;
  * ibv_query_qp() then reports the state, but ibv_qp.state does not.
- * Notes: two attributes must agree with those of the peer's QP. If max_rd_atomic exceeds
+ * Notes: as on Linux, the hop limit of the AV is replaced by that of the kernel's route, which
+ * ibv_query_qp() then reports: 64, unless the route or net.ipv4.ip_default_ttl has another one. Two
+ * attributes must agree with those of the peer's QP. If max_rd_atomic exceeds
  * max_dest_rd_atomic of the peer, READs and atomics complete with IBV_WC_REM_INV_REQ_ERR when more
  * are outstanding than the peer permits; with max_dest_rd_atomic 0, all do. If path_mtu differs,
  * messages that are longer than the smaller one fail: SEND and WRITE with IBV_WC_REM_INV_REQ_ERR,
@@ -4967,7 +4969,8 @@ static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_ta
  * second for the kernel if it has no neighbour entry of the next hop; calls of other threads do not
  * wait.
  * Notes: as on Linux, an address of this host, a multicast group, and a link-local address with a
- * source GID of type RoCE v1 need no neighbour. A handle remains valid if the route or the neighbour
+ * source GID of type RoCE v1 need no neighbour. The hop limit of *attr* is that of multicast packets;
+ * packets to other destinations have the hop limit of the kernel's route, usually 64. A handle remains valid if the route or the neighbour
  * changes later; datagrams are then lost.
  * Since IBVERBS_1.1. Source: ibv_create_ah(3), IBA 1.x §11.2.2. See also: ibv_create_ah_from_wc(),
  * ibv_init_ah_from_wc(), ibv_destroy_ah(), ibv_post_send().

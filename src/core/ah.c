@@ -110,6 +110,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	struct pd *pd = to_pd(ibpd);
 	struct engine *engine = pd->context->engine;
 	struct ah_refusal refusal = {IPC_REASON_NONE, {0, 0}};
+	struct ibv_ah_attr resolved;
 	struct ipc_gid local;
 	struct ah *ah;
 	int ret;
@@ -120,10 +121,11 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 		ret = ah_attr_check(pd->context->device, attr, &local, &refusal);
 	if (ret)
 		goto err_attr;
-	ret = transports_open_path(engine, pd->context->device, attr, &local, 0, false);
+	resolved = *attr;
+	ret = transports_open_path(engine, pd->context->device, &resolved, &local, 0, false);
 	if (ret)
 		goto err_path;
-	ah = ah_new(pd, attr, &local);
+	ah = ah_new(pd, &resolved, &local);
 	if (!ah)
 		return NULL;
 	engine_lock(engine);

@@ -119,7 +119,7 @@ static int av_call_result(int ret)
 }
 
 int av_call_resolve(struct engine *engine, const struct ipc_gid *source, const union ibv_gid *dgid,
-		    bool route_only, bool *is_local)
+		    bool route_only, bool *is_local, uint8_t *hop_limit)
 {
 	struct ipc_av_resolve req = {
 		.hdr.type = IPC_AV_RESOLVE,
@@ -141,6 +141,8 @@ int av_call_resolve(struct engine *engine, const struct ipc_gid *source, const u
 		*is_local = reply.flags & IPC_AV_IS_LOCAL;
 		if (reply.flags & IPC_AV_WAITS)
 			ret = av_call_wait(engine, &call);
+		if (reply.hop_limit)
+			*hop_limit = (uint8_t)reply.hop_limit;
 	}
 	av_call_remove(engine, &call);
 	return av_call_result(ret);

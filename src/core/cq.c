@@ -71,6 +71,14 @@ static void cqe_stamp(const struct cq *cq, struct cqe *cqe)
 	cqe->wallclock_ns = (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
+/* The application reads only what ibv_poll_cq(3) promises of an error completion. */
+static void cqe_hide_details(struct cqe *cqe)
+{
+	cqe->wc.opcode = IBV_WC_SEND; /* 0 */
+	cqe->wc.byte_len = 0;
+	cqe->wc.vendor_err = 0;
+}
+
 /* Whether the ring has room; discards the oldest completion if overrun is to be ignored. cq.lock held. */
 static bool cq_has_room(struct cq *cq)
 {
@@ -82,7 +90,7 @@ static bool cq_has_room(struct cq *cq)
 	return true;
 }
 
-/* Whether ibv_req_notify_cq() requested an event for a completion. is_solicited: also a failed one. cq.lock held. */
+/* Whether ibv_req_notify_cq() requested an event for a completion. is_solicited: usually also a failed one. cq.lock held. */
 static bool cq_is_armed_for(const struct cq *cq, bool is_solicited)
 {
 	return cq->is_armed || (cq->is_armed_solicited && is_solicited);
@@ -106,6 +114,11 @@ static bool cq_has_missed(const struct cq *cq, int solicited_only)
 	uint32_t missed = min_u32(cq->head - cq->reported, cq->head - cq->tail);
 
 	return solicited_only ? cq->head - cq->solicited < missed : missed > 0;
+}
+
+static bool cq_behaves(const struct cq *cq, enum profile_value value)
+{
+	return profile_value(cq->context->device->profile, value, true);
 }
 
 /* A CQ of a shard other than 0 has no channel (shard_choose()), and its moderation never waits. */
@@ -194,13 +207,15 @@ void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 
 	if (wc->status != IBV_WC_SUCCESS) {
 		vendor_err_log(wc);
-		is_solicited = true;
+		is_solicited = cq_behaves(cq, PROFILE_EVENT_FOR_ERROR);
 	}
 	trace_cqe(wc);
 	biased_lock_acquire(&cq->lock);
 	if (!cq->has_overflowed && cq_has_room(cq)) {
 		cqe = &cq->ring[cq->head & cq->mask];
 		cqe->wc = *wc;
+		if (wc->status != IBV_WC_SUCCESS && !cq_behaves(cq, PROFILE_ERROR_DETAILS))
+			cqe_hide_details(cqe);
 		cqe_stamp(cq, cqe);
 		cq_set_head(cq, cq->head + 1);
 		is_nearly_full = cq->head - cq->tail >= cq->warn_level;
@@ -318,7 +333,8 @@ static bool cq_arm(struct cq *cq, int solicited_only)
 
 	biased_lock_acquire(&cq->lock);
 	/* If it was armed before, completions that moderation holds back are no reason for an early event. */
-	has_missed = cq->channel && !*is_armed && cq_has_missed(cq, solicited_only);
+	has_missed = cq->channel && !*is_armed && cq_has_missed(cq, solicited_only) &&
+		     cq_behaves(cq, PROFILE_EVENT_FOR_UNPOLLED);
 	if (!solicited_only && !cq->is_armed)
 		direct_wake_offer(cq);
 	armed_spin_cq_armed(cq);

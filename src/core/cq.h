@@ -6,9 +6,9 @@
 
 /*
  * Adds a completion. Queues a completion event if the CQ is armed for it and moderation permits it. A CQ is armed for
- * any completion or for solicited ones (is_solicited, or an error status). If the CQ is full: IBV_EVENT_CQ_ERR; this
- * and all later completions are lost; the QPs of lost completions enter ERR (IBA 1.x §11.6.3.2). engine.lock held;
- * takes cq.lock.
+ * any completion or for solicited ones (is_solicited, or an error status; PROFILE_EVENT_FOR_ERROR). If the CQ is full:
+ * IBV_EVENT_CQ_ERR; this and all later completions are lost; the QPs of lost completions enter ERR (IBA 1.x §11.6.3.2).
+ * engine.lock held; takes cq.lock.
  */
 void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited);
 

@@ -238,7 +238,7 @@ void failure_wr(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status st
 	failure.opcode = wqe->opcode;
 	failure.status = status;
 	failure.vendor_err = vendor_err;
-	failure.length = wqe->length_bytes;
+	failure.length = send_wqe_reported_bytes(wqe);
 	if (qp->type == IBV_QPT_UD)
 		failure.peer_qpn = wqe->remote_qpn;
 	if (wqe_info(wqe)->kind == WR_KIND_WRITE || wqe_info(wqe)->kind == WR_KIND_REQUEST) {

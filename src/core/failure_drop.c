@@ -106,7 +106,7 @@ void failure_drop_own(struct qp *qp, const struct send_wqe *wqe, enum access_res
 	failure.flags |= IPC_FAILURE_HAS_REMOTE | IPC_FAILURE_IS_OWN;
 	failure.wr_id = wqe->wr_id;
 	failure.opcode = wqe->opcode;
-	failure.length = wqe->length_bytes;
+	failure.length = send_wqe_reported_bytes(wqe);
 	failure.remote_addr = wqe->remote_addr;
 	failure.rkey = wqe->rkey;
 	if (qp->transport_qp && qp->transport->describe)

@@ -19,7 +19,7 @@ static void emit_wr_posted(const struct qp *qp, const struct send_wqe *wqe)
 	event.wr = (struct trace_wr){
 		.wr_id = wqe->wr_id,
 		.remote_addr = wqe->remote_addr,
-		.length_bytes = wqe->length_bytes,
+		.length_bytes = send_wqe_reported_bytes(wqe),
 		.rkey = wqe->rkey,
 		.remote_qpn = qp->type == IBV_QPT_UD ? wqe->remote_qpn : qp->attr.dest_qp_num,
 		.send_flags = wqe->send_flags,

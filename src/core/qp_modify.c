@@ -254,7 +254,7 @@ static int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 		qp_reset(qp);
 		return 0;
 	}
-	if (to == IBV_QPS_ERR && qp->state != IBV_QPS_RESET) {
+	if (to == IBV_QPS_ERR) {
 		qp_enter_error(qp, QP_NO_EVENT);
 		return 0;
 	}
@@ -281,20 +281,30 @@ static uint32_t peer_to_request(const struct qp *qp, const struct ibv_qp_attr *a
 	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC ? attr->dest_qp_num : 0;
 }
 
+/* An address vector that was resolved. */
+struct resolved {
+	struct ibv_qp_attr attr; /* the caller's, with the hop limit of the route */
+	struct ipc_gid source;	 /* its source GID */
+};
+
 /*
- * Resolves the address vector. 0 or -errno; then *source is its source GID. The checks of the transition follow, as in Linux; they also
- * refuse an invalid address vector, which is not resolved.
+ * Resolves the address vector of *attr, and then replaces *attr by resolved->attr. 0 or -errno. The checks of the transition follow, as
+ * in Linux; they also refuse an invalid address vector, which is not resolved.
  */
-static int qp_modify_open_path(const struct qp *qp, const struct ibv_qp_attr *attr, int mask,
-			       bool route_only, struct ipc_gid *source)
+static int qp_modify_open_path(const struct qp *qp, const struct ibv_qp_attr **attr, int mask,
+			       bool route_only, struct resolved *resolved)
 {
 	struct device *device = qp->context->device;
 	struct ah_refusal refusal;
+	uint32_t qpn = peer_to_request(qp, *attr, mask);
 
-	if (!(mask & IBV_QP_AV) || ah_attr_check(device, &attr->ah_attr, source, &refusal))
+	if (!(mask & IBV_QP_AV) ||
+	    ah_attr_check(device, &(*attr)->ah_attr, &resolved->source, &refusal))
 		return 0;
-	return transports_open_path(qp->context->engine, device, &attr->ah_attr, source,
-				    peer_to_request(qp, attr, mask), route_only);
+	memcpy(&resolved->attr, *attr, QP_ATTR_COMPAT_BYTES);
+	*attr = &resolved->attr;
+	return transports_open_path(qp->context->engine, device, &resolved->attr.ah_attr,
+				    &resolved->source, qpn, route_only);
 }
 
 static int qp_modify_public(struct ibv_qp *ibqp, const struct ibv_qp_attr *attr, int attr_mask,
@@ -302,7 +312,7 @@ static int qp_modify_public(struct ibv_qp *ibqp, const struct ibv_qp_attr *attr,
 {
 	struct qp *qp = qp_of_handle(to_qp(ibqp));
 	struct engine *engine = qp->context->engine;
-	struct ipc_gid source;
+	struct resolved resolved = {.attr = {.rate_limit = 0}};
 	bool is_unreachable;
 	int ret;
 
@@ -310,7 +320,7 @@ static int qp_modify_public(struct ibv_qp *ibqp, const struct ibv_qp_attr *attr,
 		return errno;
 	if (attr_mask & (IBV_QP_AV | IBV_QP_PATH_MTU))
 		device_refresh(engine, qp->context->device);
-	ret = qp_modify_open_path(qp, attr, attr_mask, route_only, &source);
+	ret = qp_modify_open_path(qp, &attr, attr_mask, route_only, &resolved);
 	is_unreachable = ret != 0;
 	engine_lock(engine);
 	if (!ret)
@@ -324,7 +334,7 @@ static int qp_modify_public(struct ibv_qp *ibqp, const struct ibv_qp_attr *attr,
 				   qp_modify(qp, attr, mask_of_half(qp->type, attr_mask));
 	if (ret)
 		failure_modify(qp, attr, mask_of_half(qp->type, attr_mask), ret,
-			       is_unreachable ? &source : NULL);
+			       is_unreachable ? &resolved.source : NULL);
 	if (!ret && (attr_mask & IBV_QP_STATE))
 		ibqp->state = qp->remote ? attr->qp_state : qp->state;
 	engine_unlock(engine);

@@ -9,8 +9,9 @@
 
 /*
  * One table for each transport service, with a row for each state and a column for each next state: the attributes that
- * IBA 1.x §11.2.5.2 requires and permits for the transition. Transitions to RESET and ERR permit no other attribute. No
- * transition leads to SQE: a QP enters SQE only after a completion error.
+ * IBA 1.x §11.2.5.2 requires and permits for the transition. Transitions to RESET and ERR permit no other attribute. As in
+ * Linux, for every driver, RESET does not lead to ERR: a QP in RESET has no work requests to flush. No transition leads to SQE: a QP
+ * enters SQE only after a completion error.
  */
 #define QP_STATES IBV_QPS_UNKNOWN
 
@@ -56,7 +57,7 @@ struct qp_transition {
 	 RESPONDER_RTR)
 
 static const struct qp_transition rc_transitions[QP_STATES][QP_STATES] = {
-	[IBV_QPS_RESET] = {ALONE, MUST(CONN_INIT, 0), NEVER, NEVER, NEVER, NEVER, ALONE},
+	[IBV_QPS_RESET] = {ALONE, MUST(CONN_INIT, 0), NEVER, NEVER, NEVER, NEVER, NEVER},
 	[IBV_QPS_INIT] = {ALONE, MAY(CONN_INIT), MUST(CONN_RTR | RESPONDER_RTR, CONN_RTR_OPTIONAL),
 			  NEVER, NEVER, NEVER, ALONE},
 	[IBV_QPS_RTR] = {ALONE, NEVER, NEVER, MUST(REQUESTER_RTS, RC_RTS_OPTIONAL), NEVER, NEVER,
@@ -71,7 +72,7 @@ static const struct qp_transition rc_transitions[QP_STATES][QP_STATES] = {
 };
 
 static const struct qp_transition uc_transitions[QP_STATES][QP_STATES] = {
-	[IBV_QPS_RESET] = {ALONE, MUST(CONN_INIT, 0), NEVER, NEVER, NEVER, NEVER, ALONE},
+	[IBV_QPS_RESET] = {ALONE, MUST(CONN_INIT, 0), NEVER, NEVER, NEVER, NEVER, NEVER},
 	[IBV_QPS_INIT] = {ALONE, MAY(CONN_INIT), MUST(CONN_RTR, CONN_RTR_OPTIONAL), NEVER, NEVER,
 			  NEVER, ALONE},
 	[IBV_QPS_RTR] = {ALONE, NEVER, NEVER, MUST(IBV_QP_SQ_PSN, CONN_RTS_OPTIONAL), NEVER, NEVER,
@@ -90,7 +91,7 @@ static const struct qp_transition uc_transitions[QP_STATES][QP_STATES] = {
 #define UD_RTS_OPTIONAL (IBV_QP_CUR_STATE | IBV_QP_QKEY)
 
 static const struct qp_transition ud_transitions[QP_STATES][QP_STATES] = {
-	[IBV_QPS_RESET] = {ALONE, MUST(UD_INIT, 0), NEVER, NEVER, NEVER, NEVER, ALONE},
+	[IBV_QPS_RESET] = {ALONE, MUST(UD_INIT, 0), NEVER, NEVER, NEVER, NEVER, NEVER},
 	[IBV_QPS_INIT] = {ALONE, MAY(UD_INIT), MAY(UD_KEYS), NEVER, NEVER, NEVER, ALONE},
 	[IBV_QPS_RTR] = {ALONE, NEVER, NEVER, MUST(IBV_QP_SQ_PSN, UD_RTS_OPTIONAL), NEVER, NEVER,
 			 ALONE},
@@ -106,7 +107,7 @@ static const struct qp_transition ud_transitions[QP_STATES][QP_STATES] = {
 
 /* The requester: no responder resources and no RNR NAK timer, because it receives no requests. */
 static const struct qp_transition xrc_send_transitions[QP_STATES][QP_STATES] = {
-	[IBV_QPS_RESET] = {ALONE, MUST(CONN_INIT, 0), NEVER, NEVER, NEVER, NEVER, ALONE},
+	[IBV_QPS_RESET] = {ALONE, MUST(CONN_INIT, 0), NEVER, NEVER, NEVER, NEVER, NEVER},
 	[IBV_QPS_INIT] = {ALONE, MAY(CONN_INIT), MUST(CONN_RTR, CONN_RTR_OPTIONAL), NEVER, NEVER,
 			  NEVER, ALONE},
 	[IBV_QPS_RTR] = {ALONE, NEVER, NEVER, MUST(REQUESTER_RTS, CONN_RTS_OPTIONAL), NEVER, NEVER,
@@ -123,7 +124,7 @@ static const struct qp_transition xrc_send_transitions[QP_STATES][QP_STATES] = {
 
 /* The responder. Of the requester attributes it has the ACK timeout and sq_psn, the initial PSN of its responses. */
 static const struct qp_transition xrc_recv_transitions[QP_STATES][QP_STATES] = {
-	[IBV_QPS_RESET] = {ALONE, MUST(CONN_INIT, 0), NEVER, NEVER, NEVER, NEVER, ALONE},
+	[IBV_QPS_RESET] = {ALONE, MUST(CONN_INIT, 0), NEVER, NEVER, NEVER, NEVER, NEVER},
 	[IBV_QPS_INIT] = {ALONE, MAY(CONN_INIT), MUST(CONN_RTR | RESPONDER_RTR, CONN_RTR_OPTIONAL),
 			  NEVER, NEVER, NEVER, ALONE},
 	[IBV_QPS_RTR] = {ALONE, NEVER, NEVER, MUST(IBV_QP_TIMEOUT | IBV_QP_SQ_PSN, RC_RTS_OPTIONAL),
@@ -138,7 +139,7 @@ static const struct qp_transition xrc_recv_transitions[QP_STATES][QP_STATES] = {
 
 /* Raw packet QPs (ibv_modify_qp(3)): the port is required, a rate limit optional. */
 static const struct qp_transition raw_transitions[QP_STATES][QP_STATES] = {
-	[IBV_QPS_RESET] = {ALONE, MUST(IBV_QP_PORT, 0), NEVER, NEVER, NEVER, NEVER, ALONE},
+	[IBV_QPS_RESET] = {ALONE, MUST(IBV_QP_PORT, 0), NEVER, NEVER, NEVER, NEVER, NEVER},
 	[IBV_QPS_INIT] = {ALONE, MAY(IBV_QP_PORT), ALONE, NEVER, NEVER, NEVER, ALONE},
 	[IBV_QPS_RTR] = {ALONE, NEVER, NEVER, MAY(IBV_QP_CUR_STATE | IBV_QP_RATE_LIMIT), NEVER,
 			 NEVER, ALONE},

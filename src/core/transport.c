@@ -14,6 +14,8 @@
 #include "wire/gid.h"
 
 #define NAMES_BYTES 64
+/* Of packets to an address of this host, whose route has the kernel's default hop limit. */
+#define HOP_LIMIT_LOCAL 64
 
 static void complain(const char *wanted)
 {
@@ -79,22 +81,24 @@ static bool is_derived(struct device *device, const struct ibv_global_route *grh
 	       device_gid_type(device, grh->sgid_index) == IBV_GID_TYPE_ROCE_V1;
 }
 
-int transports_open_path(struct engine *engine, struct device *device,
-			 const struct ibv_ah_attr *attr, const struct ipc_gid *source, uint32_t qpn,
-			 bool route_only)
+int transports_open_path(struct engine *engine, struct device *device, struct ibv_ah_attr *attr,
+			 const struct ipc_gid *source, uint32_t qpn, bool route_only)
 {
-	const struct ibv_global_route *grh = &attr->grh;
+	struct ibv_global_route *grh = &attr->grh;
 	bool is_local = device_owns_gid(engine, &grh->dgid);
 	bool is_resolved = !is_local && is_routed(engine) && !is_derived(device, grh);
 
 	if (gid_is_multicast(grh->dgid.raw))
 		return 0;
 	if (is_resolved) {
-		int ret = av_call_resolve(engine, source, &grh->dgid, route_only, &is_local);
+		int ret = av_call_resolve(engine, source, &grh->dgid, route_only, &is_local,
+					  &grh->hop_limit);
 
 		if (ret || !is_local)
 			return ret;
 	}
+	if (is_local)
+		grh->hop_limit = HOP_LIMIT_LOCAL;
 	/* Also queries the daemon, so that an address that was added recently is found. */
 	if (!device_find_gid(engine, &grh->dgid))
 		return 0;

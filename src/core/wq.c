@@ -159,7 +159,7 @@ void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_
 	wc.status = status;
 	wc.opcode = wqe_info(wqe)->wc_opcode;
 	wc.vendor_err = vendor_err;
-	wc.byte_len = wqe->length_bytes;
+	wc.byte_len = send_wqe_reported_bytes(wqe);
 	wc.qp_num = qp->qpn;
 	cq_push(qp->send_cq, &wc, false);
 }

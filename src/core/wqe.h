@@ -91,6 +91,12 @@ struct send_wqe {
 	};
 };
 
+/* What completions and reports call the length of the WR: of its message, or of the range of a FLUSH. */
+static inline uint32_t send_wqe_reported_bytes(const struct send_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_FLUSH ? (uint32_t)wqe->flush_length_bytes : wqe->length_bytes;
+}
+
 /*
  * Send WQEs. [una, nxt) are outstanding, [nxt, head) are not sent yet; of these, [nxt, begun) were sent before and will
  * be sent again. engine.lock.

@@ -106,6 +106,7 @@ int av_resolve(struct session *session, const struct ipc_av_resolve *req,
 {
 	struct sockaddr_storage dst, src, route_src;
 	const struct netdev *dev;
+	uint8_t hop_limit = 0;
 	int ret;
 
 	if (!session->published.push.is_open || (req->flags & ~(uint32_t)IPC_AV_ROUTE_ONLY))
@@ -119,10 +120,11 @@ int av_resolve(struct session *session, const struct ipc_av_resolve *req,
 	av_sockaddr(req->sgid, req->ifindex, &src);
 	av_sockaddr(req->dgid, req->ifindex, &dst);
 	ret = netdev_route((const struct sockaddr *)&dst, (const struct sockaddr *)&src, &route_src,
-			   &dev);
+			   &dev, &hop_limit);
 	if (!ret && !(req->flags & IPC_AV_ROUTE_ONLY))
 		ret = av_wait_begin(session, req->serial, (const struct sockaddr *)&dst,
 				    (const struct sockaddr *)&src);
+	reply->hop_limit = hop_limit;
 	if (ret != -EINPROGRESS)
 		return ret;
 	reply->flags = IPC_AV_WAITS;

@@ -170,7 +170,8 @@ static int resolve(struct cma_id *id, const struct sockaddr_storage *dst)
 	const struct sockaddr *hint = id->route.src.ss_family == dst->ss_family ?
 					      sa(&id->route.src) :
 					      NULL;
-	int ret = netdev_route(sa(dst), hint, &src, &dev);
+	uint8_t hop_limit = 0;
+	int ret = netdev_route(sa(dst), hint, &src, &dev, &hop_limit);
 
 	if (ret)
 		return ret;
@@ -187,6 +188,7 @@ static int resolve(struct cma_id *id, const struct sockaddr_storage *dst)
 	cma_addr_set_port(&src, port);
 	id->route.src = src;
 	id->route.dst = *dst;
+	id->route.hop_limit = hop_limit;
 	to_gid(sa(dst), id->route.dgid);
 	cma_addr_set_device(id, dev);
 	return 0;

@@ -53,7 +53,9 @@ void cma_path_fill(struct cma_id *id, const struct netdev *dev, uint8_t mtu)
 			    FLOW_LABEL_MASK;
 	route->pkey = dev->transport->pkey;
 	route->mtu = mtu;
-	route->hop_limit = HOP_LIMIT;
+	/* The passive side has resolved no address. */
+	if (!route->hop_limit)
+		route->hop_limit = HOP_LIMIT;
 	route->traffic_class = id->has_tos ? id->tos : 0;
 	route->rate = rate_of(dev);
 	route->packet_life_time = cma_path_life_time(id->ack_timeout, LOCAL_PACKET_LIFE_TIME);

@@ -73,10 +73,11 @@ uint8_t netdev_path_mtu(const struct netdev *dev);
  * Queries the kernel's route to dst. src_hint is the required source address, unless it is NULL, AF_UNSPEC or a
  * wildcard. On success src_out is the source address (port 0) and *dev is the device with this address. If dst is an
  * address of this host, *dev is the device with dst, or lo. If dst is a multicast group, *dev is the device with
- * src_hint. -ENETUNREACH, -EHOSTUNREACH, -EADDRNOTAVAIL, -EAFNOSUPPORT, -ENODEV.
+ * src_hint. *hop_limit, if not NULL: that of packets on this route. -ENETUNREACH, -EHOSTUNREACH, -EADDRNOTAVAIL, -EAFNOSUPPORT,
+ * -ENODEV.
  */
 int netdev_route(const struct sockaddr *dst, const struct sockaddr *src_hint,
-		 struct sockaddr_storage *src_out, const struct netdev **dev)
+		 struct sockaddr_storage *src_out, const struct netdev **dev, uint8_t *hop_limit)
 	__attribute__((warn_unused_result));
 
 #endif

@@ -258,6 +258,16 @@ static void set_gateway(struct route_info *route, int family, const struct nlatt
 	memcpy(route->gateway, bytes + offset, len);
 }
 
+static int on_route_metric(const struct nlattr *attr, void *ctx)
+{
+	struct route_info *route = ctx;
+
+	if (mnl_attr_get_type(attr) == RTAX_HOPLIMIT &&
+	    mnl_attr_get_payload_len(attr) == sizeof(uint32_t))
+		route->hop_limit = (uint8_t)mnl_attr_get_u32(attr);
+	return MNL_CB_OK;
+}
+
 static int on_route_attribute(const struct nlattr *attr, void *ctx)
 {
 	struct route_reply *response = ctx;
@@ -275,6 +285,8 @@ static int on_route_attribute(const struct nlattr *attr, void *ctx)
 	if (type == RTA_VIA && len > sizeof(struct rtvia))
 		set_gateway(response->route, *(const uint16_t *)mnl_attr_get_payload(attr), attr,
 			    offsetof(struct rtvia, rtvia_addr));
+	if (type == RTA_METRICS)
+		return mnl_attr_parse_nested(attr, on_route_metric, response->route);
 	return MNL_CB_OK;
 }
 

@@ -62,6 +62,7 @@ struct route_info {
 	uint8_t src[16];     /* 4 or 16 bytes, depending on the requested family */
 	int gateway_family;  /* AF_INET or AF_INET6; 0: the destination is on the link */
 	uint8_t gateway[16]; /* 4 or 16 bytes */
+	uint8_t hop_limit;   /* the route's own (ip-route(8)); 0: it has none */
 };
 
 /* src may be NULL. ifindex 0: any interface. Returns the kernel's error, such as -ENETUNREACH. */

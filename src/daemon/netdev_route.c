@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "daemon/netdev_hop_limit.h"
 #include "daemon/netdev_query.h"
 
 /* The parts of an address that an rtnetlink route request contains. */
@@ -105,7 +106,7 @@ static int route_out(const struct parts *to, const struct route_info *route,
  * interface. */
 static int route_group(const struct parts *to, const struct parts *from,
 		       const struct sockaddr *src_hint, struct sockaddr_storage *src_out,
-		       const struct netdev **dev)
+		       const struct netdev **dev, uint8_t *hop_limit)
 {
 	const struct netdev *owner = netdev_route_owner_of(src_hint, from);
 	struct route_info route;
@@ -117,13 +118,15 @@ static int route_group(const struct parts *to, const struct parts *from,
 				   owner->dev_id, &route);
 	if (error)
 		return error == -EINVAL ? -ENETUNREACH : error;
+	if (hop_limit)
+		*hop_limit = netdev_hop_limit(&route, to->family);
 	sockaddr_make(src_out, from->family, from->bytes, owner->dev_id);
 	*dev = owner;
 	return 0;
 }
 
 int netdev_route(const struct sockaddr *dst, const struct sockaddr *src_hint,
-		 struct sockaddr_storage *src_out, const struct netdev **dev)
+		 struct sockaddr_storage *src_out, const struct netdev **dev, uint8_t *hop_limit)
 {
 	struct parts to, hint, *from = NULL;
 	struct route_info route;
@@ -145,7 +148,7 @@ int netdev_route(const struct sockaddr *dst, const struct sockaddr *src_hint,
 		}
 	}
 	if (to.is_group && from)
-		return route_group(&to, from, src_hint, src_out, dev);
+		return route_group(&to, from, src_hint, src_out, dev, hop_limit);
 	scope_id = to.scope_id ? to.scope_id : from ? from->scope_id : 0;
 	error = netdev_query_route(netdev_query_socket(), to.family, to.bytes,
 				   from ? from->bytes : NULL, scope_id, &route);
@@ -153,6 +156,8 @@ int netdev_route(const struct sockaddr *dst, const struct sockaddr *src_hint,
 		return -ENETUNREACH;
 	if (error)
 		return error;
+	if (hop_limit)
+		*hop_limit = netdev_hop_limit(&route, to.family);
 	if (route.is_local)
 		return route_local(dst, &to, from, src_out, dev);
 	return route_out(&to, &route, from, src_out, dev);

@@ -4,8 +4,8 @@
 #include "daemon/netdev.h"
 #include "wire/mad.h"
 
-/* IPv6, UDP, BTH, RETH with ImmDt, ICRC (IBA A17 (RoCEv2)). */
-#define ROCE_HEADER_BYTES (40 + 8 + 12 + 28 + 4)
+/* What Linux reserves for the path MTU of the rdma_cm: GRH or IPv6, UDP, BTH, XRCETH, AtomicETH, ICRC (IBA A17 (RoCEv2)). */
+#define ROCE_HEADER_BYTES (40 + 8 + 12 + 4 + 28 + 4)
 
 const struct netdev_transport netdev_roce_v2 = {
 	.node_type = IBV_NODE_CA,

@@ -24,7 +24,7 @@
  * the client reports this to the user (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u
-#define IPC_VERSION	 22
+#define IPC_VERSION	 23
 #define IPC_MSG_MAX	 16384
 #define IPC_FDS_MAX	 4
 #define IPC_NAME	 "usrdmad" /* abstract AF_UNIX name: one daemon per network namespace */
@@ -431,7 +431,7 @@ struct ipc_av_resolve {
 struct ipc_av_resolve_reply {
 	struct ipc_hdr hdr;
 	uint32_t flags; /* enum ipc_av_flags */
-	uint32_t reserved;
+	uint32_t hop_limit; /* of the kernel's packets on the route; 0: a group, or an address of this host */
 };
 
 /* AV_RESOLVED (push): the result of an AV_RESOLVE: 0, -EHOSTUNREACH or -ETIMEDOUT. */

@@ -62,6 +62,9 @@ static const struct setting rxe[] = {
 	{PROFILE_LOCAL_CA_ACK_DELAY, 15},
 	{PROFILE_MAX_INLINE_DATA, 512},
 	{PROFILE_GID_LAYOUT, GID_LAYOUT_SINGLE},
+	{PROFILE_ERROR_DETAILS, 0},
+	{PROFILE_EVENT_FOR_ERROR, 0},
+	{PROFILE_EVENT_FOR_UNPOLLED, 0},
 };
 
 static const struct setting connectx6[] = {
@@ -183,6 +186,9 @@ static const struct {
 	[PROFILE_GID_LAYOUT] = {"gid_layout", GID_LAYOUT_COUNT - 1, "usrdma single pairs"},
 	[PROFILE_RATE] = {"rate", 1000000, NULL},
 	[PROFILE_LANES] = {"lanes", 12, NULL},
+	[PROFILE_ERROR_DETAILS] = {"error_details", 1, "no yes"},
+	[PROFILE_EVENT_FOR_ERROR] = {"event_for_error", 1, "no yes"},
+	[PROFILE_EVENT_FOR_UNPOLLED] = {"event_for_unpolled", 1, "no yes"},
 };
 
 static_assert(COUNT(attributes) == PROFILE_VALUES, "a name for each attribute");

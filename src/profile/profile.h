@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * A profile contains the attributes that a device reports and the limits that its calls enforce. docs/profiles.md names the
- * public document of each value. A profile changes no packet: peers cannot determine the profile of a process.
+ * A profile contains the attributes that a device reports, the limits that its calls enforce, and a few kinds of behaviour
+ * (docs/adr/0076). docs/profiles.md names the source of each value. A profile changes no packet: peers cannot determine the profile of a process.
  */
 
 /* The type of each entry of the GID table (gid_layout.h). */
@@ -54,6 +54,10 @@ enum profile_value {
 	PROFILE_GID_LAYOUT, /* enum gid_layout */
 	PROFILE_RATE,	    /* of the port, in Gbit/s */
 	PROFILE_LANES,	    /* width of the port: 1, 2, 4, 8 or 12 */
+	/* Behaviour in which Linux's rxe differs (docs/adr/0076): 0 or 1, the value of usrdma. */
+	PROFILE_ERROR_DETAILS,	 /* error completions have opcode, byte_len and vendor_err */
+	PROFILE_EVENT_FOR_ERROR, /* with solicited_only, an error completion generates an event */
+	PROFILE_EVENT_FOR_UNPOLLED, /* ibv_req_notify_cq() generates one if the CQ has a new completion */
 	PROFILE_VALUES
 };
 

@@ -152,6 +152,45 @@ static void rdma_create_qp_ex_sets_send_ops(void **state)
 	ends_close(&ends);
 }
 
+/* As in Linux since 6.2. */
+static void rdma_connect_permits_flush_of_peer(void **state)
+{
+	static uint8_t memory[4096];
+	struct ibv_qp_init_attr_ex attr = {
+		.cap = {.max_send_wr = 3, .max_recv_wr = 5, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_FLUSH,
+	};
+	struct ibv_qp_ex *ex;
+	struct ends ends;
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+
+	(void)state;
+	ends_listen(&ends, NULL, 8);
+	ends_resolve(&ends);
+	attr.pd = ends.active->pd;
+	assert_int_equal(rdma_create_qp_ex(ends.active, &attr), 0);
+	ends_request(&ends, NULL);
+	ends_create_qp(ends.passive);
+	ends_establish(&ends);
+	mr = ibv_reg_mr(ends.passive->pd, memory, sizeof(memory), IBV_ACCESS_FLUSH_GLOBAL);
+	assert_non_null(mr);
+
+	ex = ibv_qp_to_qp_ex(ends.active->qp);
+	ibv_wr_start(ex);
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_flush(ex, mr->rkey, (uintptr_t)memory, sizeof(memory), IBV_FLUSH_GLOBAL,
+		     IBV_FLUSH_RANGE);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	assert_int_equal(rdma_get_send_comp(ends.active, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.byte_len, sizeof(memory));
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	ends_close(&ends);
+}
+
 static void rdma_create_srq_is_used_by_qp(void **state)
 {
 	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 33, .max_sge = 1}};
@@ -363,6 +402,7 @@ int main(void)
 		cmocka_unit_test(rdma_create_qp_given_pd_and_cqs_are_used),
 		cmocka_unit_test(rdma_create_qp_invalid_argument_fails),
 		cmocka_unit_test(rdma_create_qp_ex_sets_send_ops),
+		cmocka_unit_test(rdma_connect_permits_flush_of_peer),
 		cmocka_unit_test(rdma_create_srq_is_used_by_qp),
 		cmocka_unit_test(rdma_connect_qpn_without_process_fails),
 		cmocka_unit_test(rdma_init_qp_attr_application_moves_qp),

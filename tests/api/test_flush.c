@@ -116,6 +116,7 @@ static void ibv_post_send_flush_of_range_and_region_completes(void **state)
 			 0);
 	wc = wc_expect(pair.a.cq, 2, IBV_WC_SUCCESS);
 	assert_int_equal(wc.opcode, IBV_WC_FLUSH);
+	assert_int_equal(wc.byte_len, SIDE_BUF_BYTES);
 	/* For a whole region address and length are ignored. */
 	assert_int_equal(post_flush(&pair, SIZE_MAX, SIZE_MAX, IBV_FLUSH_GLOBAL, IBV_FLUSH_MR), 0);
 	wc_expect(pair.a.cq, 2, IBV_WC_SUCCESS);

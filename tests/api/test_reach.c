@@ -52,7 +52,7 @@ static int index_of(const char *text)
 /* A path from own0's address of the family. GID index 0 is the link-local GID. */
 static struct ibv_ah_attr path_to(const char *text)
 {
-	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}};
 
 	address(&attr.grh.dgid, text);
 	if (!strchr(text, ':'))
@@ -253,6 +253,41 @@ static void ibv_modify_qp_in_sqd_resolves_the_peer(void **state)
 	pair_close(&pair);
 }
 
+/* After a transition to RTR with path_to(), whose hop limit is 1. */
+static uint8_t hop_limit_to(const char *text)
+{
+	struct pair_options options = {.stays_unconnected = true};
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct pair pair;
+
+	pair_open(&pair, &api, &options);
+	assert_int_equal(qp_to_init(pair.a.qp, IBV_ACCESS_REMOTE_WRITE), 0);
+	assert_int_equal(set_path(pair.a.qp, text), 0);
+	assert_int_equal(ibv_query_qp(pair.a.qp, &attr, IBV_QP_AV, &init), 0);
+	pair_close(&pair);
+	return attr.ah_attr.grh.hop_limit;
+}
+
+static void ibv_modify_qp_uses_hop_limit_of_route(void **state)
+{
+	(void)state;
+	host_needed();
+	assert_int_equal(hop_limit_to("10.77.0.1"), 64);
+	host_ip("neigh replace " NEIGHBOUR4 NEIGHBOUR_IS);
+	host_ip("neigh replace " NEIGHBOUR6 NEIGHBOUR_IS);
+	assert_int_equal(hop_limit_to(NEIGHBOUR4), 64);
+	assert_int_equal(hop_limit_to(NEIGHBOUR6), 64);
+	host_ip("route add " NEIGHBOUR4 "/32 dev own0 hoplimit 33");
+	host_ip("-6 route add " NEIGHBOUR6 "/128 dev own0 hoplimit 21");
+	assert_int_equal(hop_limit_to(NEIGHBOUR4), 33);
+	assert_int_equal(hop_limit_to(NEIGHBOUR6), 21);
+	host_ip("route del " NEIGHBOUR4 "/32 dev own0");
+	host_ip("-6 route del " NEIGHBOUR6 "/128 dev own0");
+	host_ip("neigh del " NEIGHBOUR4 " dev own0");
+	host_ip("neigh del " NEIGHBOUR6 " dev own0");
+}
+
 /* A thread that creates address handles to an absent neighbour, one after the other. */
 struct prober {
 	pthread_t thread;
@@ -342,6 +377,7 @@ int main(void)
 		cmocka_unit_test(ibv_create_ah_from_wc_resolves_the_sender),
 		cmocka_unit_test(ibv_modify_qp_to_rtr_resolves_the_peer),
 		cmocka_unit_test(ibv_modify_qp_in_sqd_resolves_the_peer),
+		cmocka_unit_test(ibv_modify_qp_uses_hop_limit_of_route),
 		cmocka_unit_test(ibv_create_ah_does_not_delay_other_calls),
 		cmocka_unit_test(ibv_create_ah_fails_with_eio_if_daemon_ends),
 	};

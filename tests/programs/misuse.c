@@ -238,8 +238,8 @@ static void srq_limit(struct objects *objects)
 	require(ibv_modify_srq(srq, &init.attr, IBV_SRQ_LIMIT) == 0, "ibv_modify_srq");
 }
 
-/* Connects the queue pair to itself. */
-static void connect_qp(struct objects *objects, enum ibv_qp_type type)
+/* Connects the queue pair to one of this process, or to itself. */
+static void connect_qp(struct objects *objects, enum ibv_qp_type type, uint32_t peer_qpn)
 {
 	int rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	int rts = IBV_QP_STATE | IBV_QP_SQ_PSN;
@@ -259,7 +259,7 @@ static void connect_qp(struct objects *objects, enum ibv_qp_type type)
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = objects->qp->qp_num,
+		.dest_qp_num = peer_qpn,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 12,
 		.ah_attr = {.is_global = 1,
@@ -276,7 +276,7 @@ static void connect_qp(struct objects *objects, enum ibv_qp_type type)
 static void connect_to_self(struct objects *objects, enum ibv_qp_type type)
 {
 	create_qp(objects, type);
-	connect_qp(objects, type);
+	connect_qp(objects, type, objects->qp->qp_num);
 }
 
 /* Two messages: the first one is complete for a receiver that expects any PSN. */
@@ -369,8 +369,8 @@ static void fill_srq(struct objects *objects)
 	require(ibv_post_srq_recv(srq, &wr, &bad) == ENOMEM, "ibv_post_srq_recv");
 }
 
-/* The queue pair was created for SEND only. */
-static void wr_complete(struct objects *objects)
+/* A queue pair for these operations (enum ibv_qp_create_send_ops_flags). */
+static struct ibv_qp_ex *create_extended(struct objects *objects, uint64_t operations)
 {
 	struct ibv_qp_init_attr_ex init = {
 		.qp_type = IBV_QPT_RC,
@@ -379,17 +379,45 @@ static void wr_complete(struct objects *objects)
 		.cap = {.max_send_wr = DEPTH, .max_send_sge = 1},
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.pd = objects->pd,
-		.send_ops_flags = IBV_QP_EX_WITH_SEND,
+		.send_ops_flags = operations,
 	};
-	struct ibv_qp_ex *ex;
 
 	objects->qp = ibv_create_qp_ex(objects->context, &init);
 	require(objects->qp != NULL, "ibv_create_qp_ex");
-	connect_qp(objects, IBV_QPT_RC);
-	ex = ibv_qp_to_qp_ex(objects->qp);
+	return ibv_qp_to_qp_ex(objects->qp);
+}
+
+/* The queue pair was created for SEND only. */
+static void wr_complete(struct objects *objects)
+{
+	struct ibv_qp_ex *ex = create_extended(objects, IBV_QP_EX_WITH_SEND);
+
+	connect_qp(objects, IBV_QPT_RC, objects->qp->qp_num);
 	ibv_wr_start(ex);
 	ibv_wr_rdma_read(ex, 1, 0);
 	require(ibv_wr_complete(ex) == EINVAL, "ibv_wr_complete");
+}
+
+/* The queue pair of the peer does not permit FLUSH. */
+static void flush(struct objects *objects)
+{
+	struct ibv_qp *peer;
+	struct ibv_qp_ex *ex;
+	struct ibv_wc wc;
+
+	create_qp(objects, IBV_QPT_RC);
+	peer = objects->qp;
+	ex = create_extended(objects, IBV_QP_EX_WITH_FLUSH);
+	connect_qp(objects, IBV_QPT_RC, peer->qp_num);
+	objects->qp = peer;
+	connect_qp(objects, IBV_QPT_RC, ex->qp_base.qp_num);
+	ibv_wr_start(ex);
+	ibv_wr_flush(ex, objects->mr->rkey, (uintptr_t)objects->buf, BUF_BYTES, IBV_FLUSH_GLOBAL,
+		     IBV_FLUSH_RANGE);
+	require(ibv_wr_complete(ex) == 0, "ibv_wr_complete");
+	while (ibv_poll_cq(objects->cq, 1, &wc) == 0)
+		continue;
+	require(wc.status == IBV_WC_REM_INV_REQ_ERR, "ibv_wr_flush");
 }
 
 /* The queues have space for more WRs than the CQ has entries, and nothing is polled. */
@@ -455,6 +483,7 @@ static const struct misuse {
 	{"dealloc_pd", dealloc_pd},
 	{"fill_srq", fill_srq},
 	{"wr_complete", wr_complete},
+	{"flush", flush},
 	{"small_cq", small_cq},
 	{"unacked_async_event", unacked_async_event},
 	{"idle", idle},

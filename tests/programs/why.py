@@ -97,6 +97,7 @@ MISUSES = {
                 r"completion\n",
     "wr_complete": r"ibv_wr_complete\(\) for QP 0x\w+ failed with EINVAL: the queue pair was created without the flag "
                    r"of RDMA READ in send_ops_flags \(0x\w+\)\n",
+    "flush": r"FLUSH of 4,096 bytes at 0x\w+ with rkey 0x\w+ failed: the peer's queue pair does not permit it",
     "srq_limit": r"0 receives are left in an SRQ for 16, fewer than its limit\n.*IBV_EVENT_SRQ_LIMIT_REACHED\n",
 }
 

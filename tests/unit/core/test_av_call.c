@@ -31,6 +31,7 @@ static struct {
 	struct ipc_av_resolve last;
 	int status; /* of the reply */
 	uint32_t flags;
+	uint32_t hop_limit;
 	bool resolves_first; /* AV_RESOLVED is received before the reply */
 	int error;	     /* in AV_RESOLVED */
 } host;
@@ -66,7 +67,7 @@ int __wrap_ipc_call(struct ipc_client *client, void *req, uint32_t req_len, cons
 	assert_int_equal(reply_len, sizeof(*resolved));
 	memcpy(&host.last, req, sizeof(host.last));
 	host.requests++;
-	*resolved = (struct ipc_av_resolve_reply){.flags = host.flags};
+	*resolved = (struct ipc_av_resolve_reply){.flags = host.flags, .hop_limit = host.hop_limit};
 	if (host.resolves_first)
 		push_result();
 	return host.status;
@@ -284,6 +285,61 @@ static void ibv_modify_qp_to_unreachable_peer_stays_in_init(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+static uint8_t hop_limit_of_ah(struct ibv_ah_attr attr, uint8_t hop_limit)
+{
+	struct ibv_ah *ah;
+
+	attr.grh.hop_limit = hop_limit;
+	ah = ibv_create_ah(fake.pd, &attr);
+	assert_non_null(ah);
+	/* The caller's struct is not changed. */
+	assert_int_equal(attr.grh.hop_limit, hop_limit);
+	hop_limit = to_ah(ah)->attr.grh.hop_limit;
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+	return hop_limit;
+}
+
+static void ibv_create_ah_uses_hop_limit_of_route(void **state)
+{
+	struct ibv_ah_attr attr = far_attr();
+
+	(void)state;
+	host.hop_limit = 33;
+	assert_int_equal(hop_limit_of_ah(attr, 1), 33);
+	/* An address of this host, as the daemon knows and as the library knows. */
+	host.hop_limit = 0;
+	host.flags = IPC_AV_IS_LOCAL;
+	assert_int_equal(hop_limit_of_ah(attr, 1), 64);
+	memcpy(attr.grh.dgid.raw, fake.device.info.gids[0].raw, 16);
+	assert_int_equal(hop_limit_of_ah(attr, 1), 64);
+	/* Linux does not resolve multicast groups. */
+	gid_fill(attr.grh.dgid.raw, 0xff, 0x0e, 1);
+	assert_int_equal(hop_limit_of_ah(attr, 7), 7);
+}
+
+static void ibv_query_qp_reports_hop_limit_of_route(void **state)
+{
+	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
+	struct ibv_qp_attr attr = fake_attr(IBV_QPS_RTR);
+	struct ibv_qp_init_attr init;
+
+	(void)state;
+	fake_walk(qp, IBV_QPS_INIT);
+	attr.ah_attr = far_attr();
+	attr.ah_attr.grh.hop_limit = 1;
+	host.hop_limit = 33;
+	assert_int_equal(ibv_modify_qp(qp, &attr, fake_mask(IBV_QPT_RC, IBV_QPS_RTR)), 0);
+	assert_int_equal(attr.ah_attr.grh.hop_limit, 1);
+	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_AV, &init), 0);
+	assert_int_equal(attr.ah_attr.grh.hop_limit, 33);
+	/* In SQD the path that the caller has set before is the present one. */
+	assert_int_equal(fake_modify(qp, IBV_QPS_RTS), 0);
+	assert_int_equal(fake_modify(qp, IBV_QPS_SQD), 0);
+	attr.ah_attr.grh.hop_limit = 1;
+	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_AV), 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 static void usrdma_modify_qp_requests_only_the_route(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);
@@ -311,6 +367,8 @@ int main(void)
 		TEST(ibv_create_ah_resolves_link_local_only_with_roce_v2),
 		TEST(ibv_create_ah_without_need_sends_no_request),
 		TEST(ibv_modify_qp_to_unreachable_peer_stays_in_init),
+		TEST(ibv_create_ah_uses_hop_limit_of_route),
+		TEST(ibv_query_qp_reports_hop_limit_of_route),
 		TEST(usrdma_modify_qp_requests_only_the_route),
 #undef TEST
 	};

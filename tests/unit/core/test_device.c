@@ -244,15 +244,17 @@ static void ibv_get_device_list_invalid_reply_fails(void **state)
 #undef REFUSES
 }
 
+/* The thresholds are those of Linux's rxe. */
 static void device_active_mtu_fits_interface_mtu(void **state)
 {
 	static const struct {
 		uint32_t netdev_bytes;
 		enum ibv_mtu mtu;
-	} rows[] = {{65536, IBV_MTU_4096}, {9000, IBV_MTU_4096}, {4188, IBV_MTU_4096},
-		    {4187, IBV_MTU_2048},  {2140, IBV_MTU_2048}, {2139, IBV_MTU_1024},
-		    {1500, IBV_MTU_1024},  {1280, IBV_MTU_1024}, {1115, IBV_MTU_512},
-		    {576, IBV_MTU_256},	   {68, IBV_MTU_256},	 {0, IBV_MTU_256}};
+	} rows[] = {{65536, IBV_MTU_4096}, {9000, IBV_MTU_4096}, {4176, IBV_MTU_4096},
+		    {4175, IBV_MTU_2048},  {2128, IBV_MTU_2048}, {2127, IBV_MTU_1024},
+		    {1500, IBV_MTU_1024},  {1104, IBV_MTU_1024}, {1103, IBV_MTU_512},
+		    {592, IBV_MTU_512},	   {591, IBV_MTU_256},	 {68, IBV_MTU_256},
+		    {0, IBV_MTU_256}};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -188,15 +188,34 @@ static void ibv_modify_qp_err_flushes_in_order(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void ibv_modify_qp_any_state_to_err_and_reset_succeeds(void **state)
+static void ibv_modify_qp_reset_to_err_fails(void **state)
+{
+	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		struct ibv_qp *qp = fake_qp(&fake, types[i], NULL);
+
+		assert_int_equal(fake_modify(qp, IBV_QPS_ERR), EINVAL);
+		assert_int_equal(qp->state, IBV_QPS_RESET);
+		assert_int_equal(fake_modify(qp, IBV_QPS_INIT), 0);
+		assert_int_equal(fake_modify(qp, IBV_QPS_ERR), 0);
+		assert_int_equal(ibv_destroy_qp(qp), 0);
+	}
+}
+
+static void ibv_modify_qp_other_states_to_err_and_any_to_reset_succeeds(void **state)
 {
 	static const enum ibv_qp_state ends[] = {IBV_QPS_ERR, IBV_QPS_RESET};
 
 	(void)state;
 	for (enum ibv_qp_state from = IBV_QPS_RESET; from <= IBV_QPS_SQD; from++) {
 		for (size_t i = 0; i < 2; i++) {
-			struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_UC, NULL);
+			struct ibv_qp *qp;
 
+			if (from == IBV_QPS_RESET && ends[i] == IBV_QPS_ERR)
+				continue;
+			qp = fake_qp(&fake, IBV_QPT_UC, NULL);
 			fake_walk(qp, from);
 			assert_int_equal(fake_modify(qp, ends[i]), 0);
 			assert_int_equal(qp->state, ends[i]);
@@ -354,7 +373,8 @@ int main(void)
 		QP_TEST(ibv_modify_qp_attributes_are_returned_by_query),
 		QP_TEST(ibv_modify_qp_invalid_attr_changes_nothing),
 		QP_TEST(ibv_modify_qp_err_flushes_in_order),
-		QP_TEST(ibv_modify_qp_any_state_to_err_and_reset_succeeds),
+		QP_TEST(ibv_modify_qp_reset_to_err_fails),
+		QP_TEST(ibv_modify_qp_other_states_to_err_and_any_to_reset_succeeds),
 		QP_TEST(ibv_modify_qp_reset_discards_work_requests),
 		QP_TEST(ibv_modify_qp_sqd_reports_sq_drained),
 		QP_TEST(ibv_modify_qp_sqd_without_notify_reports_nothing),

@@ -108,6 +108,8 @@ static unsigned int way_of(int from, int to)
 		[IBV_QPS_SQE][IBV_QPS_RTS] = SQE_RTS,
 	};
 
+	if (from == IBV_QPS_RESET && to == IBV_QPS_ERR)
+		return 0;
 	return to == IBV_QPS_RESET || to == IBV_QPS_ERR ? (unsigned int)ANY_RESET_ERR :
 							  ways[from][to];
 }

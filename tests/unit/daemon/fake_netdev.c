@@ -130,7 +130,7 @@ static bool is_on_eth(const struct sockaddr *addr)
 }
 
 int netdev_route(const struct sockaddr *dst, const struct sockaddr *src_hint,
-		 struct sockaddr_storage *src_out, const struct netdev **dev)
+		 struct sockaddr_storage *src_out, const struct netdev **dev, uint8_t *hop_limit)
 {
 	uint8_t gid[16];
 
@@ -142,6 +142,8 @@ int netdev_route(const struct sockaddr *dst, const struct sockaddr *src_hint,
 		*dev = netdev_by_id(FAKE_ETH);
 	if (!*dev)
 		return -ENETUNREACH;
+	if (hop_limit)
+		*hop_limit = FAKE_HOP_LIMIT;
 	memcpy(gid, (*dev)->gids[dst->sa_family == AF_INET ? 0 : 1].raw, 16);
 	if (src_hint && src_hint->sa_family == dst->sa_family && netdev_by_addr(src_hint))
 		gid_from_sockaddr(gid, src_hint);

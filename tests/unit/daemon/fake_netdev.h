@@ -13,6 +13,8 @@
 #define FAKE_ETH 2
 #define FAKE_IW	 3 /* after fake_netdev_add_iwarp() */
 
+#define FAKE_HOP_LIMIT 61 /* of each route */
+
 void fake_netdev_reset(void);
 /* Adds iw0 with 192.168.0.1 and fd00::2, an interface of transport iWARP. */
 void fake_netdev_add_iwarp(void);

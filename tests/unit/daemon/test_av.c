@@ -183,6 +183,23 @@ static void av_resolve_accepts_known_neighbour_at_once(void **state)
 	assert_int_equal(fake_neigh_solicited(), 0);
 }
 
+static void av_resolve_reports_hop_limit_of_route(void **state)
+{
+	struct ipc_av_resolve req = {.ifindex = FAKE_ETH};
+	struct ipc_av_resolve_reply reply = {.flags = 0};
+
+	(void)state;
+	gid_of(req.sgid, "10.0.0.1");
+	gid_of(req.dgid, NEIGHBOUR);
+	assert_int_equal(av_resolve(&user.session, &req, &reply), 0);
+	assert_int_equal(reply.hop_limit, FAKE_HOP_LIMIT);
+	reply.hop_limit = 0;
+	fake_neigh_set(NEIGH_UNKNOWN);
+	assert_int_equal(av_resolve(&user.session, &req, &reply), 0);
+	assert_int_equal(reply.flags, IPC_AV_WAITS);
+	assert_int_equal(reply.hop_limit, FAKE_HOP_LIMIT);
+}
+
 static void av_resolve_accepts_multicast_group_without_neighbour(void **state)
 {
 	uint32_t flags;
@@ -364,6 +381,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, av_open, av_close)
 		TEST(av_resolve_reports_local_gid),
 		TEST(av_resolve_accepts_known_neighbour_at_once),
+		TEST(av_resolve_reports_hop_limit_of_route),
 		TEST(av_resolve_accepts_multicast_group_without_neighbour),
 		TEST(av_resolve_rejects_address_without_route),
 		TEST(av_resolve_of_route_only_does_not_wait),

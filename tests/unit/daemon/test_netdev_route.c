@@ -52,7 +52,12 @@ static struct sockaddr_storage address(const char *text)
 static int route(const struct sockaddr_storage *dst, const struct sockaddr_storage *src,
 		 struct sockaddr_storage *out, const struct netdev **dev)
 {
-	return netdev_route((const struct sockaddr *)dst, (const struct sockaddr *)src, out, dev);
+	uint8_t hop_limit = 0;
+	int ret = netdev_route((const struct sockaddr *)dst, (const struct sockaddr *)src, out, dev,
+			       &hop_limit);
+
+	assert_true(ret || hop_limit);
+	return ret;
 }
 
 static bool is_same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)

@@ -123,6 +123,8 @@ static void profile_set_rejects_invalid_settings(void **state)
 		{"gid_layout=", -EINVAL},
 		{"lanes=3", -EINVAL},
 		{"rate=0", -EINVAL},
+		{"error_details=2", -EINVAL},
+		{"event_for_error=on", -EINVAL},
 		{"min_ack_timeout=32", -EINVAL},
 		{"max_mr_size=18446744073709551615", -EINVAL},
 		{"max_mr_size=99999999999999999999", -EINVAL},
