@@ -228,13 +228,19 @@ def no_files(lab):
 
 
 def no_daemon(lab):
-    """A program that finds no device because no daemon serves it gets an explanation."""
+    """A program that finds no device because no daemon serves it gets an explanation. Programs report the error and end
+    with the status that they have on a kernel without RDMA."""
     check(not lab.daemons(), "a daemon runs")
     for path, words in (("/nonexistent", "cannot be started"), ("/bin/false", "--foreground")):
-        program = lab.start("ibv_devices", USRDMA_DAEMON=path)
-        printed = program.finish(lab.seconds(10), None)
-        told = [line for line in printed.splitlines() if line.startswith("usrdma: no RDMA devices: ") and words in line]
-        check(len(told) == 1, program.story())
+        for name, status, error in (("ibv_devices", 1, "Function not implemented"),
+                                    ("ibv_devinfo", 255, "Function not implemented"),
+                                    ("ibv_rc_pingpong", 1, "Function not implemented"),
+                                    ("ucmatose", 1, "No RDMA devices were detected")):
+            program = lab.start(name, USRDMA_DAEMON=path)
+            printed = program.finish(lab.seconds(10), status)
+            told = [line for line in printed.splitlines()
+                    if line.startswith("usrdma: no RDMA devices: ") and words in line]
+            check(told and error in printed, program.story())
 
 
 def body(lab, cases):
