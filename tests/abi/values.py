@@ -32,7 +32,7 @@ def print_values(directory):
         functions = ctypes.CDLL(os.path.join(directory, library))
         for name in names:
             function = getattr(functions, name, None)
-            if function is None:
+            if not function:
                 continue
             arguments = list(range(-2, LAST))
             if name == "mbps_to_ibv_rate":
