@@ -243,12 +243,21 @@ def no_daemon(lab):
             check(told and error in printed, program.story())
 
 
+def no_daemon_for_pyverbs(lab):
+    """The exception that docs/pyverbs.md names."""
+    script = ("import pyverbs.device\ntry:\n    pyverbs.device.get_device_list()\n"
+              "except Exception as error:\n    print(type(error).__name__, error, error.error_code)")
+    if os.path.exists("/usr/lib/python3/dist-packages/pyverbs"):
+        program = lab.start("/usr/bin/python3", "-c", script, USRDMA_DAEMON="/nonexistent")
+        check("PyverbsRDMAError Failed to get devices list -1" in program.finish(lab.seconds(20)), program.story())
+
+
 def body(lab, cases):
     end_daemons(lab)
     for case in (start_race, started_unseen):
         cases.run(case.__name__, case, lab)
     end_daemons(lab)
-    everyone = [idle_exit, sigterm, second_daemon, version_skew, no_files, no_daemon]
+    everyone = [idle_exit, sigterm, second_daemon, version_skew, no_files, no_daemon, no_daemon_for_pyverbs]
     # These cases need more than one user, or an interface that the test may change.
     with_root = [other_users_daemon, address_changes, unread_notices] if lab.drops and lab.isolated else []
     for case in everyone + with_root:
