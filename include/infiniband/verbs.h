@@ -2361,10 +2361,11 @@ static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
  *
  * *num_devices*: set to the number of devices; may be NULL.
  * Returns a NULL-terminated array, which the caller passes to ibv_free_device_list(), or NULL with
- * errno. Devices that reach other hosts come first, `lo` last. If the host has no usable interface
- * or no daemon can be started, the array is empty. The pointers remain valid for the life of the
- * process. A device has the same pointer in every list.
- * Errors: EACCES: the daemon belongs to another user; a message on stderr describes the remedy;
+ * errno. Devices that reach other hosts come first, `lo` last. If the host has no usable interface,
+ * the array is empty. The pointers remain valid for the life of the process. A device has the same
+ * pointer in every list.
+ * Errors: ENOSYS: no daemon runs and none can be started; a message on stderr describes the cause
+ * (on other systems: the kernel does not support RDMA); EACCES: the daemon belongs to another user; a message on stderr describes the remedy;
  * EPROTO: the daemon has another version; the message describes the remedy; ENOSPC: 511 processes
  * have devices; EDQUOT: this user or all users together have the maximum number of connections to
  * the daemon, or the processes of this user have half of the process entries that other users left;

@@ -841,7 +841,7 @@ static inline struct sockaddr *rdma_get_peer_addr(struct rdma_cm_id *id)
  * Returns a NULL-terminated array, which the caller passes to rdma_free_devices(), or NULL with
  * errno. The contexts are those of rdma_cm_id.verbs. They are shared and remain open; the caller
  * must not close them.
- * Errors: those of ibv_get_device_list().
+ * Errors: ENODEV: no daemon runs and none can be started; otherwise those of ibv_get_device_list().
  * Threads: any. Does not block.
  * Since RDMACM_1.0. Source: rdma_get_devices(3). See also: rdma_free_devices(),
  * ibv_get_device_list().
@@ -881,7 +881,10 @@ void rdma_free_devices(struct ibv_context **list);
  * State: ai_route and ai_connect of the result are NULL, because RoCE needs no routing data.
  * Notes: other manuals require *node* or *service*, and describe every failure as -1. This call
  * does as librdmacm of rdma-core: hints alone are accepted, also without an address, and a failed
- * look-up is an EAI_ value. A portable program therefore checks for any value but 0.
+ * look-up is an EAI_ value. A portable program therefore checks for any value but 0. EAI_BADFLAGS is
+ * -1 too, so gai_strerror(3) describes each failure with errno as "Bad value for ai_flags"; print
+ * errno if the result is -1. This call needs no device; on other systems it fails with -1 and ENODEV
+ * if the host has none.
  * Since RDMACM_1.0. Source: rdma_getaddrinfo(3). See also: rdma_create_ep(),
  * rdma_resolve_addrinfo(), rdma_freeaddrinfo().
  */

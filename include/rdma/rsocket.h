@@ -72,12 +72,12 @@ extern "C" {
  * Creates an rsocket.
  *
  * *domain*: AF_INET or AF_INET6.
- * *type*: SOCK_STREAM or SOCK_DGRAM; SOCK_NONBLOCK and SOCK_CLOEXEC may be added.
+ * *type*: SOCK_STREAM or SOCK_DGRAM; SOCK_NONBLOCK and SOCK_CLOEXEC may be added. Releases of
+ * rdma-core up to v56 refuse these flags with EOPNOTSUPP; rfcntl() is portable.
  * *protocol*: 0; or IPPROTO_TCP for a stream, IPPROTO_UDP for a datagram socket.
  * Returns a descriptor, which the caller passes to rclose(), or -1 with errno.
- * Errors: EAFNOSUPPORT: other domain; ESOCKTNOSUPPORT: other type; EPROTONOSUPPORT: the protocol
- * does not fit the type; ENODEV: no daemon and therefore no device; EMFILE, ENFILE: too many open
- * descriptors; ENOMEM: no memory.
+ * Errors: EOPNOTSUPP: other domain, other type, or a protocol that does not fit the type; ENODEV: no
+ * daemon and therefore no device; EMFILE, ENFILE: too many open descriptors; ENOMEM: no memory.
  * Threads: any. Blocks for a reply of the daemon only.
  * State: the rsocket has no address, and a stream is not connected.
  * Since RDMACM_1.0. Source: rsocket(7). See also: socket(2), rconnect(), rlisten().
@@ -183,7 +183,9 @@ int rshutdown(int socket, int how);
  * Threads: any. A call that blocks in another thread fails with EBADF. Blocks until the device of
  * the peer has received all data, at most for ten seconds or the time of SO_LINGER. With a linger
  * time of 0 it does not block and resets the connection.
- * State: the descriptor is closed.
+ * State: the descriptor is closed. A descriptor that is not an rsocket stays open.
+ * Notes: for a descriptor that is not an rsocket, rclose() of rdma-core returns 9 and leaves errno
+ * unchanged. A portable program checks for any value but 0.
  * Since RDMACM_1.0. Source: rsocket(7). See also: close(2).
  */
 int rclose(int socket);

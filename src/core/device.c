@@ -193,12 +193,6 @@ static int devices_fetch(struct engine *engine, struct device_list *list)
 	return 0;
 }
 
-/* Without a daemon, or after it exited, the list is empty. Other errors are returned to the caller. */
-static bool means_no_devices(int error)
-{
-	return error == -ENODEV || error == -ENOENT;
-}
-
 static int view_check(void)
 {
 	static atomic_flag has_complained = ATOMIC_FLAG_INIT;
@@ -230,22 +224,34 @@ static int devices_list(struct engine *engine, struct device_list *list)
 	return devices_fetch(engine, list);
 }
 
+/*
+ * If no daemon can be started, or it exits each time, the result is that of rdma-core on a kernel without RDMA: programs then
+ * distinguish a host without devices from a host without the service.
+ */
+static int device_list_errno(int ret)
+{
+	return ret == -ENODEV || ret == -ENOENT ? -ENOSYS : ret;
+}
+
+static int devices_list_complete(struct engine *engine, struct device_list *list)
+{
+	int ret = view_check();
+
+	if (!ret)
+		ret = device_list_errno(devices_list(engine, list));
+	return ret ?: list_append(list, NULL);
+}
+
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
 	struct device_list list = {0};
 	struct engine *engine = engine_get();
-	int ret = engine && !fault_call_fails(__func__) ? 0 : -errno;
+	int ret;
 
-	if (!ret)
-		ret = view_check();
-	if (!ret)
-		ret = devices_list(engine, &list);
-	if (means_no_devices(ret)) {
-		list.count = 0;
-		ret = 0;
-	}
-	if (!ret)
-		ret = list_append(&list, NULL);
+	if (!engine)
+		ret = device_list_errno(-errno);
+	else
+		ret = fault_call_fails(__func__) ? -errno : devices_list_complete(engine, &list);
 	if (num_devices)
 		*num_devices = ret ? 0 : (int)list.count;
 	if (!ret)

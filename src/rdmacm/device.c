@@ -81,6 +81,12 @@ static void add_device(struct rcm_session *session, struct rcm_device *device)
 	pthread_mutex_unlock(&session->devices_lock);
 }
 
+/* Of a failed ibv_get_device_list(). ENOSYS, no daemon, is ENODEV in every call of librdmacm. */
+static int device_list_error(void)
+{
+	return errno && errno != ENOSYS ? -errno : -ENODEV;
+}
+
 /*
  * Opens a device. New devices are found, because libibverbs enumerates the devices again for each list. Waits for the daemon, so
  * opening_lock is held, but not devices_lock.
@@ -92,7 +98,7 @@ static int open_device(struct rcm_session *session, uint32_t dev_id, struct rcm_
 
 	list = ibv_get_device_list(&count);
 	if (!list)
-		return errno ? -errno : -ENODEV;
+		return device_list_error();
 	for (int i = 0; i < count; i++) {
 		if (usrdma_device_id(list[i]) != dev_id)
 			continue;
@@ -172,7 +178,7 @@ static int get_devices(struct ibv_context ***contexts, int *opened)
 		return ret;
 	list = ibv_get_device_list(&count);
 	if (!list) {
-		ret = errno ? -errno : -ENODEV;
+		ret = device_list_error();
 		goto err_list;
 	}
 	*contexts = calloc((size_t)count + 1, sizeof(**contexts));

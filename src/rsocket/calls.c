@@ -113,12 +113,11 @@ static int make(int domain, int type, int protocol, struct rsock **sock)
 {
 	int kind = type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	if (domain != AF_INET && domain != AF_INET6)
-		return -EAFNOSUPPORT;
-	if (kind != SOCK_STREAM && kind != SOCK_DGRAM)
-		return -ESOCKTNOSUPPORT;
-	if (protocol && protocol != (kind == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP))
-		return -EPROTONOSUPPORT;
+	/* socket(2) has three other errnos for these cases. rsocket() of rdma-core has one. */
+	if ((domain != AF_INET && domain != AF_INET6) ||
+	    (kind != SOCK_STREAM && kind != SOCK_DGRAM) ||
+	    (protocol && protocol != (kind == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP)))
+		return -EOPNOTSUPP;
 	return kind == SOCK_STREAM ? stream_create(domain, NULL, sock) : dgram_create(domain, sock);
 }
 

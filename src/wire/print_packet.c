@@ -120,6 +120,9 @@ size_t print_datagram(char *out, size_t out_bytes, const void *datagram, size_t 
 		return print_packet(out, out_bytes, &packet);
 	if (out_bytes == 0)
 		return 0;
-	line_add(&line, "no packet (%s), %zu bytes", packet_reason_name(reason), len);
+	line_add(&line, "no packet (%s", packet_reason_name(reason));
+	if (reason == PACKET_OPCODE)
+		line_add(&line, " 0x%02x", *(const uint8_t *)datagram);
+	line_add(&line, "), %zu bytes", len);
 	return line.len;
 }

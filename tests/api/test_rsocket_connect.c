@@ -16,10 +16,11 @@
 static void rsocket_unsupported_type_fails(void **state)
 {
 	(void)state;
-	assert_minus1_errno(rsocket(AF_UNIX, SOCK_STREAM, 0), EAFNOSUPPORT);
-	assert_minus1_errno(rsocket(AF_INET, SOCK_RAW, 0), ESOCKTNOSUPPORT);
-	assert_minus1_errno(rsocket(AF_INET, SOCK_STREAM, IPPROTO_UDP), EPROTONOSUPPORT);
-	assert_minus1_errno(rsocket(AF_INET, SOCK_DGRAM, IPPROTO_TCP), EPROTONOSUPPORT);
+	assert_minus1_errno(rsocket(AF_UNIX, SOCK_STREAM, 0), EOPNOTSUPP);
+	assert_minus1_errno(rsocket(AF_INET, SOCK_RAW, 0), EOPNOTSUPP);
+	assert_minus1_errno(rsocket(AF_INET6, SOCK_SEQPACKET, 0), EOPNOTSUPP);
+	assert_minus1_errno(rsocket(AF_INET, SOCK_STREAM, IPPROTO_UDP), EOPNOTSUPP);
+	assert_minus1_errno(rsocket(AF_INET, SOCK_DGRAM, IPPROTO_TCP), EOPNOTSUPP);
 }
 
 static void rsocket_type_flags_are_kept(void **state)

@@ -271,6 +271,29 @@ def doctor(lab):
     check(done.returncode == 1 and "problem  700 open files at most" in done.stdout, done.stdout)
 
 
+def doctor_names_ucx_without_verbs(lab):
+    """UCX without its verbs transport is a warning, as Debian's package of UCX 1.23. With the transport it is ok."""
+    place = os.path.join(lab.scratch, "ucx-libraries")
+    os.makedirs(os.path.join(place, "ucx"))
+    with open(os.path.join(place, "libuct.so.0"), "wb"):
+        pass
+    for name, words in (("libuct_cma.so.0", f"warning  UCX in {place} has no verbs transport"),
+                        ("libuct_ib.so.0", f"ok       UCX in {place} has the verbs transport")):
+        with open(os.path.join(place, "ucx", name), "wb"):
+            pass
+        status, out, _ = usrdma(lab, "doctor", LD_LIBRARY_PATH=place)
+        check(status == 0 and words in out, out)
+
+
+def doctor_explains_messages(lab):
+    """What programs report that ask the kernel for devices."""
+    if os.path.exists("/sys/class/infiniband_verbs"):
+        return
+    _, out, _ = usrdma(lab, "doctor")
+    check("'Bad value for ai_flags'" in out and "'usrdma run'" in out, out)
+    check(not shutil.which("rdma") or "'Failed to open NETLINK_RDMA socket'" in out, out)
+
+
 def doctor_names_port_holder(lab):
     """Another program has UDP port 4791: doctor names it, and ends with 1."""
     lab.end_daemons()
@@ -418,7 +441,8 @@ def reports_go_on(lab):
 def body(lab, cases):
     far = [doctor_asks_another_host] if lab.isolated and lab.drops else []
     for case in (usage, exit_status, library_path, loaded_by_name, share, moved, characters_of_the_path, status_report,
-                 prometheus, top_shows_rates, top_on_terminal, doctor, doctor_names_port_holder, daemons_options,
+                 prometheus, top_shows_rates, top_on_terminal, doctor, doctor_names_ucx_without_verbs,
+                 doctor_explains_messages, doctor_names_port_holder, daemons_options,
                  reports_go_on, limited_starter, output_and_configuration_errors,
                  *([congestion_control, limited_program, full_house] if shutil.which("ibv_devinfo") else []), *far):
         cases.run(case.__name__.replace("_", " "), case, lab)

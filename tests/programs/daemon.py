@@ -228,13 +228,28 @@ def no_files(lab):
 
 
 def no_daemon(lab):
-    """A program that finds no device because no daemon serves it gets an explanation."""
+    """A program that finds no device because no daemon serves it gets an explanation. Programs report the error and end
+    with the status that they have on a kernel without RDMA."""
     check(not lab.daemons(), "a daemon runs")
     for path, words in (("/nonexistent", "cannot be started"), ("/bin/false", "--foreground")):
-        program = lab.start("ibv_devices", USRDMA_DAEMON=path)
-        printed = program.finish(lab.seconds(10), None)
-        told = [line for line in printed.splitlines() if line.startswith("usrdma: no RDMA devices: ") and words in line]
-        check(len(told) == 1, program.story())
+        for name, status, error in (("ibv_devices", 1, "Function not implemented"),
+                                    ("ibv_devinfo", 255, "Function not implemented"),
+                                    ("ibv_rc_pingpong", 1, "Function not implemented"),
+                                    ("ucmatose", 1, "No RDMA devices were detected")):
+            program = lab.start(name, USRDMA_DAEMON=path)
+            printed = program.finish(lab.seconds(10), status)
+            told = [line for line in printed.splitlines()
+                    if line.startswith("usrdma: no RDMA devices: ") and words in line]
+            check(told and error in printed, program.story())
+
+
+def no_daemon_for_pyverbs(lab):
+    """The exception that docs/pyverbs.md names."""
+    script = ("import pyverbs.device\ntry:\n    pyverbs.device.get_device_list()\n"
+              "except Exception as error:\n    print(type(error).__name__, error, error.error_code)")
+    if os.path.exists("/usr/lib/python3/dist-packages/pyverbs"):
+        program = lab.start("/usr/bin/python3", "-c", script, USRDMA_DAEMON="/nonexistent")
+        check("PyverbsRDMAError Failed to get devices list -1" in program.finish(lab.seconds(20)), program.story())
 
 
 def body(lab, cases):
@@ -242,7 +257,7 @@ def body(lab, cases):
     for case in (start_race, started_unseen):
         cases.run(case.__name__, case, lab)
     end_daemons(lab)
-    everyone = [idle_exit, sigterm, second_daemon, version_skew, no_files, no_daemon]
+    everyone = [idle_exit, sigterm, second_daemon, version_skew, no_files, no_daemon, no_daemon_for_pyverbs]
     # These cases need more than one user, or an interface that the test may change.
     with_root = [other_users_daemon, address_changes, unread_notices] if lab.drops and lab.isolated else []
     for case in everyone + with_root:

@@ -25,6 +25,8 @@ WANTED = [
     "lib/pkgconfig/usrdma/librdmacm.pc",
     "lib/systemd/system/usrdmad.service",
     "share/man/man1/usrdma.1",
+    "share/usrdma/wireshark/heuristic_protos",
+    "share/usrdma/wireshark/preferences",
     "share/man/man7/usrdma.7",
     "share/man/man8/usrdmad.8",
     "share/usrdma/man/man3/ibv_post_send.3",

@@ -278,6 +278,24 @@ def plain_server(lab, address):
     check("HELLO 2" in client.finish(lab.seconds(20)), client.story())
 
 
+def without_daemon(lab, address):
+    """Sockets are those of TCP if no daemon can be started, and unsupported types have the errors of socket(2)."""
+    port = lab.port()
+    env = over_rdma(lab, USRDMA_DAEMON="/nonexistent")
+    lab.end_daemons()
+    server = lab.start(PYTHON, "-c", UPPER_FORKING, address, port, **env)
+    lab.listens_tcp(server, port)
+    client = lab.client(PYTHON, "-c", ASK_THREE_TIMES, address, port, **env)
+    check("HELLO 2" in client.finish(lab.seconds(20)), client.story())
+    for arguments, error in (("AF_INET, SOCK_SEQPACKET", "ESOCKTNOSUPPORT"),
+                             ("AF_INET, SOCK_STREAM, IPPROTO_UDP", "EPROTONOSUPPORT"), ("AF_UNIX, SOCK_STREAM", "0")):
+        script = ("from socket import *\nimport errno\ntry:\n    socket(%s)\n    print('0')\n"
+                  "except OSError as error:\n    print(errno.errorcode[error.errno])" % arguments)
+        for more in ({}, env):
+            program = lab.start(PYTHON, "-c", script, **more)
+            check(program.finish(lab.seconds(20)).splitlines()[-1] == error, program.story())
+
+
 def silent_server(lab, address):
     """With fork support the first write to a server that uses plain TCP waits only for a limited time."""
     port = lab.port()
@@ -398,6 +416,7 @@ def body(lab, cases):
         cases.run(f"threads that wait in nested epoll sets, by RDMA, seed {number}", no_event_is_lost, lab, number,
                   True)
     cases.run("a server without RDMA", plain_server, lab, "127.0.0.1")
+    cases.run("no daemon", without_daemon, lab, "127.0.0.1")
     cases.run("a server without RDMA, with fork support", silent_server, lab, "127.0.0.1")
     cases.run("silent clients of an event loop with fork support", silent_client, lab, "127.0.0.1")
     cases.run("sizes from the environment", sizes, lab)

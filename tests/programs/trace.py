@@ -13,7 +13,7 @@ import subprocess
 
 from tests.programs import capture, cm, daemon_kit, perftest, wire
 from tests.programs import lab as laboratory
-from tests.programs.lab import LOOPBACK, OWN, check
+from tests.programs.lab import LOOPBACK, OWN, SOURCE, check
 
 PACKET_BLOCK = 6
 ETHERNET_BYTES = 14
@@ -106,6 +106,47 @@ def datagrams(lab, side):
         perftest.perftest(lab, "ib_send_lat", side, "-c", "UD", "-s", 64)
     icrcs_are_right(path)
     tshark_shows(path, ("UD Send Only",))
+
+
+def with_profile(lab, path):
+    """The columns of tshark with the profile of `usrdma trace --wireshark-profile`."""
+    command = [os.path.join(lab.tree, "usrdma"), "trace", "--wireshark-profile"]
+    profile = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    home = os.path.join(lab.scratch, "home")
+    shutil.copytree(profile, os.path.join(home, ".config", "wireshark", "profiles", "usrdma"), dirs_exist_ok=True)
+    env = {"PATH": os.environ["PATH"], "HOME": home, "LC_ALL": "C"}
+    return subprocess.run(["tshark", "-C", "usrdma", "-n", "-r", path], stdout=subprocess.PIPE, env=env, text=True,
+                          stderr=subprocess.DEVNULL, timeout=lab.seconds(60), check=True).stdout
+
+
+def wireshark_profile(lab):
+    """Without the profile tshark marks SENDs of 8 bytes as malformed and shows a LID as the source of a REQ."""
+    with traced(lab) as (_, path):
+        perftest.perftest(lab, "ib_send_lat", LOOPBACK, "-s", 8, "-R")
+    if not shutil.which("tshark"):
+        return
+    check("Malformed" in "\n".join(capture.tshark(path)), "tshark accepts SENDs of 8 bytes without the profile")
+    shown = with_profile(lab, path)
+    check("Malformed" not in shown and "LID" not in shown, shown[:3000])
+    check(re.search(r"127\.0\.0\.1 .* RC Send Only .*ib_send_lat\[\d+\]", shown), shown[:3000])
+    check(re.search(r" 127\.0\.0\.1 127\.0\.0\.1 .*CM: ConnectRequest .*cm req tid", shown), shown[:3000])
+
+
+def wireshark_comments(lab):
+    """Comments describe what tshark 4.0 does not decode: CNP, XRC, FLUSH, ATOMIC WRITE, and bodies of SIDR messages."""
+    if not shutil.which("tshark"):
+        return
+    shown = ""
+    for name in ("made", "udaddy"):
+        path = os.path.join(lab.scratch, name + ".pcapng")
+        golden = os.path.join(SOURCE, "tests", "golden", name + ".pcap")
+        subprocess.run([os.path.join(lab.tree, "usrdma"), "trace", "-r", golden, "-w", path], check=True,
+                       stdout=subprocess.DEVNULL)
+        shown += with_profile(lab, path)
+    check("Malformed" not in shown, shown[:3000])
+    for words in ("cnp notification qpn 0x684cb5", "xrc send only qpn 0x81d131", "rc flush", "rc atomic write",
+                  "cm sidr req tid 0x", "cm sidr rep tid 0x"):
+        check(words in shown, f"no '{words}':\n{shown[:3000]}")
 
 
 def running_program(lab):
@@ -239,6 +280,8 @@ def body(lab, cases):
         cases.run(f"text of an RNR NAK, {transport}", text_of_error, lab, transport, refusal)
     cases.run("a pipe to tshark", pipe_to_tshark, lab)
     cases.run("datagrams", datagrams, lab, LOOPBACK)
+    cases.run("Wireshark's profile", wireshark_profile, lab)
+    cases.run("comments in Wireshark", wireshark_comments, lab)
     cases.run("a program that runs already", running_program, lab)
     cases.run("a program that the command starts", program_of_the_trace, lab)
     cases.run("calls that fail", failed_calls, lab)

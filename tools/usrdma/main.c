@@ -37,6 +37,8 @@ static const char help[] =
 	"      -r FILE: analyses a capture file of usrdma, tcpdump or Wireshark, --json as JSON;\n"
 	"      --analysis: the same for a live trace when it ends.\n"
 	"      --diagram FILE.svg or FILE.html: a sequence diagram of a connection, live or with -r.\n"
+	"      --wireshark-profile: the directory of a profile with which Wireshark shows these packets\n"
+	"      correctly.\n"
 	"\n"
 	"  usrdma doctor [HOST]\n"
 	"      Shows what on this machine prevents RDMA or slows it down, and how to mend it. With HOST:\n"

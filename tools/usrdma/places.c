@@ -27,6 +27,9 @@ static const struct place places[] = {
 	[PLACE_SCENARIOS] = {"share/usrdma/scenarios",
 			     USRDMA_INSTALLED_SCENARIODIR,
 			     {"loss-1-percent.rules"}},
+	[PLACE_WIRESHARK] = {"share/usrdma/wireshark",
+			     USRDMA_INSTALLED_WIRESHARKDIR,
+			     {"heuristic_protos", "preferences"}},
 };
 
 /* Whether own/below is the directory; if so, writes its real path into dir. */

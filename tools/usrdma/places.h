@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /* Directories that are installed for this program only. */
-enum place_name { PLACE_LIBRARIES, PLACE_TOOLS, PLACE_MANUAL, PLACE_SCENARIOS };
+enum place_name { PLACE_LIBRARIES, PLACE_TOOLS, PLACE_MANUAL, PLACE_SCENARIOS, PLACE_WIRESHARK };
 
 /*
  * Finds a directory and writes its path into dir, which has PATH_MAX bytes. The candidates are, in this order: the

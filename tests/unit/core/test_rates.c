@@ -76,15 +76,39 @@ static void mult_to_ibv_rate_unknown_number_is_max(void **state)
 	}
 }
 
+/*
+ * The values of rdma-core. In Mbit/s a rate is the number of lanes times 2500, 5000, 10000, 14062.5, 25781.25, 53125 or 106250.
+ * Multiples exist for the rates of IBA 1.x §9.11 up to 120 Gbit/s and for those after 300 Gbit/s, not for those between.
+ */
 static void ibv_rate_to_mbps_known_rates_are_right(void **state)
 {
+	static const struct {
+		enum ibv_rate rate;
+		int mult, mbps;
+	} known[] = {{IBV_RATE_2_5_GBPS, 1, 2500},	{IBV_RATE_5_GBPS, 2, 5000},
+		     {IBV_RATE_10_GBPS, 4, 10000},	{IBV_RATE_20_GBPS, 8, 20000},
+		     {IBV_RATE_30_GBPS, 12, 30000},	{IBV_RATE_40_GBPS, 16, 40000},
+		     {IBV_RATE_60_GBPS, 24, 60000},	{IBV_RATE_80_GBPS, 32, 80000},
+		     {IBV_RATE_120_GBPS, 48, 120000},	{IBV_RATE_14_GBPS, -1, 14062},
+		     {IBV_RATE_56_GBPS, -1, 56250},	{IBV_RATE_112_GBPS, -1, 112500},
+		     {IBV_RATE_168_GBPS, -1, 168750},	{IBV_RATE_25_GBPS, -1, 25781},
+		     {IBV_RATE_100_GBPS, -1, 103125},	{IBV_RATE_200_GBPS, -1, 206250},
+		     {IBV_RATE_300_GBPS, -1, 309375},	{IBV_RATE_28_GBPS, 11, 28125},
+		     {IBV_RATE_50_GBPS, 20, 53125},	{IBV_RATE_400_GBPS, 160, 425000},
+		     {IBV_RATE_600_GBPS, 240, 637500},	{IBV_RATE_800_GBPS, 320, 850000},
+		     {IBV_RATE_1200_GBPS, 480, 1275000}};
+
 	(void)state;
-	assert_int_equal(ibv_rate_to_mult(IBV_RATE_5_GBPS), 2);
-	assert_int_equal(ibv_rate_to_mbps(IBV_RATE_5_GBPS), 5000);
-	assert_int_equal(ibv_rate_to_mult(IBV_RATE_120_GBPS), 48);
-	assert_int_equal(ibv_rate_to_mbps(IBV_RATE_25_GBPS), 25781);
-	assert_int_equal(ibv_rate_to_mult(IBV_RATE_25_GBPS), -1);
-	assert_int_equal(mbps_to_ibv_rate(1275000), IBV_RATE_1200_GBPS);
+	assert_int_equal(sizeof(known) / sizeof(known[0]), RATE_LAST - IBV_RATE_2_5_GBPS + 1);
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		assert_int_equal(ibv_rate_to_mult(known[i].rate), known[i].mult);
+		assert_int_equal(ibv_rate_to_mbps(known[i].rate), known[i].mbps);
+		assert_int_equal(mbps_to_ibv_rate(known[i].mbps), known[i].rate);
+	}
+	/* Nominal rates are not rates of the API. */
+	assert_int_equal(mbps_to_ibv_rate(25000), IBV_RATE_MAX);
+	assert_int_equal(mbps_to_ibv_rate(100000), IBV_RATE_MAX);
+	assert_int_equal(mult_to_ibv_rate(10), IBV_RATE_MAX);
 }
 
 int main(void)

@@ -100,7 +100,11 @@ static void ibv_event_type_str_known_names_are_exact(void **state)
 	assert_string_equal(ibv_wc_status_str(IBV_WC_REM_ACCESS_ERR), "remote access error");
 	assert_string_equal(ibv_wc_status_str(IBV_WC_REM_OP_ERR), "remote operation error");
 	assert_string_equal(ibv_event_type_str(IBV_EVENT_SRQ_LIMIT_REACHED), "SRQ limit reached");
+	assert_string_equal(ibv_event_type_str(IBV_EVENT_DEVICE_SPEED_CHANGE),
+			    "Device link speed change");
+	assert_string_equal(ibv_wc_status_str(IBV_WC_TM_ERR), "TM error");
 	assert_string_equal(ibv_port_state_str(IBV_PORT_ACTIVE), "active");
+	assert_string_equal(ibv_node_type_str(IBV_NODE_UNSPECIFIED), "unspecified");
 	assert_string_equal(ibv_node_type_str(IBV_NODE_CA), "InfiniBand channel adapter");
 	assert_string_equal(ibv_wr_opcode_str(IBV_WR_SEND_WITH_INV), "send-with-inv");
 }

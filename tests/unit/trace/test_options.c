@@ -31,6 +31,9 @@ static void trace_options_parse_reads_each_option(void **state)
 	assert_string_equal(options.program[0], "rping");
 	assert_string_equal(options.program[1], "-s");
 	assert_null(options.program[2]);
+	assert_false(options.wants_profile);
+	assert_int_equal(PARSE("--wireshark-profile"), 0);
+	assert_true(options.wants_profile);
 }
 
 static void trace_options_parse_invalid_values_are_named(void **state)

@@ -55,7 +55,7 @@ static void print_datagram_malformed_packet_has_reason(void **state)
 	print_datagram(line, sizeof(line), unknown, 3);
 	assert_string_equal(line, "no packet (too short), 3 bytes");
 	print_datagram(line, sizeof(line), unknown, sizeof(unknown));
-	assert_string_equal(line, "no packet (unknown opcode), 16 bytes");
+	assert_string_equal(line, "no packet (unknown opcode 0xff), 16 bytes");
 	line[0] = 'x';
 	assert_int_equal(print_datagram(line, 0, unknown, sizeof(unknown)), 0);
 	assert_int_equal(line[0], 'x');

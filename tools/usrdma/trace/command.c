@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "../commands.h"
+#include "../places.h"
 #include "filter.h"
 #include "live.h"
 #include "options.h"
@@ -106,6 +108,21 @@ static int run_live(struct command *command, struct trace_out filtered)
 	return trace_live(options, &out);
 }
 
+/* Prints the directory that `tshark -C` and Wireshark use after it was copied to their profiles. */
+static int print_profile(void)
+{
+	char dir[PATH_MAX];
+
+	if (!place_find(PLACE_WIRESHARK, dir)) {
+		fputs("usrdma: the profile for Wireshark is neither beside this program nor "
+		      "installed\n",
+		      stderr);
+		return EXIT_FAILURE;
+	}
+	puts(dir);
+	return EXIT_SUCCESS;
+}
+
 int command_trace(int argc, char **argv)
 {
 	struct command command = {0};
@@ -118,6 +135,8 @@ int command_trace(int argc, char **argv)
 		fprintf(stderr, "usrdma: trace: %s; try 'usrdma --help'\n", why);
 		return EXIT_FAILURE;
 	}
+	if (command.options.wants_profile)
+		return print_profile();
 	/* A reader that has ended, for example head(1), ends this command with EPIPE. */
 	signal(SIGPIPE, SIG_IGN);
 	command.filter.options = &command.options;

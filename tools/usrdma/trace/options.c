@@ -45,6 +45,7 @@ static bool *flag_of(struct trace_options *options, const char *name)
 		{"--text", &options->wants_text},
 		{"--json", &options->wants_json},
 		{"--analysis", &options->wants_analysis},
+		{"--wireshark-profile", &options->wants_profile},
 	};
 
 	for (size_t i = 0; i < COUNT(flags); i++) {

@@ -20,6 +20,7 @@ struct trace_options {
 	bool wants_text;     /* also the records of a file that is read, or beside a capture file */
 	bool wants_json;     /* analysis as JSON */
 	bool wants_analysis; /* also of a live trace, or beside a diagram */
+	bool wants_profile;  /* only prints the directory of the profile for Wireshark */
 	char **program;	     /* arguments of the program to start, NULL-terminated; NULL: none */
 };
 
