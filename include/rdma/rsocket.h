@@ -77,7 +77,8 @@ extern "C" {
  * *protocol*: 0; or IPPROTO_TCP for a stream, IPPROTO_UDP for a datagram socket.
  * Returns a descriptor, which the caller passes to rclose(), or -1 with errno.
  * Errors: EOPNOTSUPP: other domain, other type, or a protocol that does not fit the type; ENODEV: no
- * daemon and therefore no device; EMFILE, ENFILE: too many open descriptors; ENOMEM: no memory.
+ * daemon and therefore no device for a stream (a datagram socket is created, and rsendto() fails);
+ * EMFILE, ENFILE: too many open descriptors; ENOMEM: no memory.
  * Threads: any. Blocks for a reply of the daemon only.
  * State: the rsocket has no address, and a stream is not connected.
  * Since RDMACM_1.0. Source: rsocket(7). See also: socket(2), rconnect(), rlisten().
