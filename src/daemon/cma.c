@@ -279,7 +279,7 @@ static void remove_id(struct cma_id *id)
  * more. */
 static void check_address(struct cma_id *id)
 {
-	const struct netdev *dev = netdev_by_gid(id->route.sgid, NULL);
+	const struct netdev *dev = netdev_by_gid_at(id->route.sgid, id->route.dev_id, NULL);
 
 	if (dev && dev->dev_id == id->route.dev_id) {
 		id->is_change_reported = false;
