@@ -1122,9 +1122,12 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id);
  * private data is too long; EPERM: qp_num is not a QP of this user; as ibv_modify_qp().
  * Threads: any. Does not block on an asynchronous id.
  * State: the QP of the id is in RTS before the REP is sent; its RNR NAK timer and ACK timeout are
- * as with rdma_connect(). If an argument is refused with EINVAL, the QP is unchanged, and the
- * request may still be accepted or rejected. If the QP cannot be moved, or the peer gave up before
- * the call, the QP is in ERR.
+ * as with rdma_connect(). If responder_resources, initiator_depth or a NULL *conn_param* is refused,
+ * the QP is unchanged, and the request may still be accepted or rejected. If the QP cannot be moved,
+ * the QP is in ERR, and the request may still be rejected. If the private data is too long or qp_num
+ * is refused, the QP is in ERR and the request is rejected, as with Linux: the peer reports
+ * RDMA_CM_EVENT_REJECTED with status 28, of a datagram id RDMA_CM_EVENT_UNREACHABLE with status 2,
+ * and another call fails. If the peer gave up before the call, the QP is in ERR.
  * Events: RDMA_CM_EVENT_ESTABLISHED when the peer confirms, otherwise RDMA_CM_EVENT_CONNECT_ERROR,
  * RDMA_CM_EVENT_REJECTED or RDMA_CM_EVENT_UNREACHABLE. Of a datagram id no event.
  * Notes: post receives before this call. The peer may send as soon as it has the REP, and a message

@@ -147,6 +147,7 @@ static void rdma_connect_long_private_data_fails(void **state)
 	assert_minus1_errno(rdma_reject(ends.passive, data, CM_REJ_BYTES + 1), EINVAL);
 	ends_create_qp(ends.passive);
 	assert_minus1_errno(rdma_accept(ends.passive, &reply), EINVAL);
+	cm_fail(ends.client, RDMA_CM_EVENT_REJECTED, 28);
 	ends_close(&ends);
 }
 

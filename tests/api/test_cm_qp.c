@@ -232,6 +232,7 @@ static void rdma_connect_qpn_without_process_fails(void **state)
 	ends_request(&ends, &param);
 	param.qp_num ^= FAR_AWAY;
 	assert_minus1_errno(rdma_accept(ends.passive, &param), EPERM);
+	cm_fail(ends.client, RDMA_CM_EVENT_REJECTED, 28);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 	ends_close(&ends);
