@@ -126,7 +126,8 @@ extern "C" {
  * param.ud holds what is needed to send to the peer. Next: transfer data.
  * *RDMA_CM_EVENT_DISCONNECTED*: The connection has ended. Reported once on each side, whether this
  * side or the peer called rdma_disconnect(), the peer process ended, or its host was lost. status
- * is -ETIMEDOUT if the peer did not reply to this side's disconnect request, otherwise 0. The QP of
+ * is -ETIMEDOUT if the peer did not reply to this side's disconnect request, which it does when it
+ * calls rdma_disconnect() or rdma_destroy_id(), otherwise 0. The QP of
  * the side that called rdma_disconnect() is in ERR. The QP of the other side keeps its state until
  * that side calls rdma_disconnect(). Next: call rdma_disconnect() if this side has not done so,
  * collect the flushed completions, destroy the QP and the id.
@@ -1202,7 +1203,9 @@ int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event);
  * EINVAL because of the id's state. Outstanding WRs complete with IBV_WC_WR_FLUSH_ERR. If the id is
  * connecting and the peer accepts, RDMA_CM_EVENT_CONNECT_ERROR is reported, because the QP is in
  * ERR.
- * Events: RDMA_CM_EVENT_DISCONNECTED on both sides, then RDMA_CM_EVENT_TIMEWAIT_EXIT.
+ * Events: RDMA_CM_EVENT_DISCONNECTED on both sides, then RDMA_CM_EVENT_TIMEWAIT_EXIT. The side that
+ * calls first gets DISCONNECTED when the peer has called rdma_disconnect() or rdma_destroy_id() too, or
+ * has ended; with status -ETIMEDOUT if this does not happen within the CM timeout.
  * Notes: the QP of the peer keeps its state, as on Linux. The peer moves it to ERR by its own call,
  * after RDMA_CM_EVENT_DISCONNECTED.
  * Since RDMACM_1.0. Source: rdma_disconnect(3), IBA 1.x §12.9. See also: rdma_connect(),

@@ -272,9 +272,9 @@ static void rdma_disconnect_after_disconnected_succeeds(void **state)
 	(void)state;
 	ends_open(&ends, NULL);
 	assert_int_equal(rdma_disconnect(ends.active), 0);
-	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
 	cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(rdma_disconnect(ends.passive), 0);
+	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
 	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_TIMEWAIT_EXIT);
 	cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_TIMEWAIT_EXIT);
 	assert_int_equal(rdma_disconnect(ends.passive), 0);

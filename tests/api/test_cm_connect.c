@@ -445,14 +445,21 @@ static void rdma_disconnect_reports_event_on_both_sides(void **state)
 
 	(void)state;
 	for (int who = 0; who < 2; who++) {
+		struct rdma_event_channel *channels[2];
+		struct rdma_cm_id *ids[2];
+
 		ends_open(&ends, NULL);
-		assert_int_equal(rdma_disconnect(who ? ends.passive : ends.active), 0);
-		assert_int_equal(cm_qp_state(who ? ends.passive : ends.active), IBV_QPS_ERR);
-		cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
-		cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_DISCONNECTED);
-		/* As documented, both sides call rdma_disconnect(). */
-		assert_int_equal(rdma_disconnect(who ? ends.active : ends.passive), 0);
-		assert_int_equal(cm_qp_state(who ? ends.active : ends.passive), IBV_QPS_ERR);
+		ids[who] = ends.active;
+		channels[who] = ends.client;
+		ids[!who] = ends.passive;
+		channels[!who] = ends.server;
+		assert_int_equal(rdma_disconnect(ids[0]), 0);
+		assert_int_equal(cm_qp_state(ids[0]), IBV_QPS_ERR);
+		cm_pass(channels[1], ids[1], RDMA_CM_EVENT_DISCONNECTED);
+		/* As documented, both sides call rdma_disconnect(); the event of the first one states that the second one has. */
+		assert_int_equal(rdma_disconnect(ids[1]), 0);
+		assert_int_equal(cm_qp_state(ids[1]), IBV_QPS_ERR);
+		cm_pass(channels[0], ids[0], RDMA_CM_EVENT_DISCONNECTED);
 		cm_pass(ends.client, ends.active, RDMA_CM_EVENT_TIMEWAIT_EXIT);
 		cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_TIMEWAIT_EXIT);
 		ends_close(&ends);

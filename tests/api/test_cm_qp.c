@@ -274,8 +274,9 @@ static void rdma_init_qp_attr_application_moves_qp(void **state)
 	cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_ESTABLISHED);
 
 	assert_int_equal(rdma_disconnect(ends.active), 0);
-	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
 	cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(rdma_disconnect(ends.passive), 0);
+	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(ibv_destroy_qp(active_qp), 0);
 	assert_int_equal(ibv_destroy_qp(passive_qp), 0);
 	assert_int_equal(ibv_destroy_cq(active_cq), 0);
