@@ -126,7 +126,8 @@ extern "C" {
  * param.ud holds what is needed to send to the peer. Next: transfer data.
  * *RDMA_CM_EVENT_DISCONNECTED*: The connection has ended. Reported once on each side, whether this
  * side or the peer called rdma_disconnect(), the peer process ended, or its host was lost. status
- * is -ETIMEDOUT if the peer did not reply to this side's disconnect request, otherwise 0. The QP of
+ * is -ETIMEDOUT if the peer did not reply to this side's disconnect request, which it does when it
+ * calls rdma_disconnect() or rdma_destroy_id(), otherwise 0. The QP of
  * the side that called rdma_disconnect() is in ERR. The QP of the other side keeps its state until
  * that side calls rdma_disconnect(). Next: call rdma_disconnect() if this side has not done so,
  * collect the flushed completions, destroy the QP and the id.
@@ -139,9 +140,10 @@ extern "C" {
  * reachable. status is -ENETDOWN if the interface is or went down, or another negative errno of the
  * join. param.ud.private_data is the *context* of the join. Next: call rdma_leave_multicast(),
  * which the membership needs in this case too, and join again if required.
- * *RDMA_CM_EVENT_ADDR_CHANGE*: The hardware address of the id's interface changed, for example in a
- * bonding failover, or the interface lost the address of the id. Established connections continue;
- * new connections may take another path. Next: optionally reconnect.
+ * *RDMA_CM_EVENT_ADDR_CHANGE*: The id's interface is a bond, and its hardware address changed in a
+ * failover. Established connections continue; new connections may take another path. Next:
+ * optionally reconnect. Other changes of addresses have no event of the rdma_cm, as with Linux; the
+ * device reports IBV_EVENT_GID_CHANGE (ibv_get_async_event()).
  * *RDMA_CM_EVENT_TIMEWAIT_EXIT*: Follows RDMA_CM_EVENT_DISCONNECTED after the ACK timeout of the
  * connection. If the peer disconnected, it is reported only after this side has called
  * rdma_disconnect() too. Packets of the connection can no longer arrive, and the QP may be reused for
@@ -598,7 +600,8 @@ int rdma_ack_cm_event(struct rdma_cm_event *event);
  * Translates an event type to its name, for example "RDMA_CM_EVENT_ESTABLISHED".
  *
  * *event*: any value.
- * Returns a constant string. For an unknown value the string states that the event is unknown.
+ * Returns a constant string. For an unknown value the string states that the event is unknown. With
+ * rdma-core 65 this includes RDMA_CM_EVENT_USER.
  * Threads: any. Does not block.
  * Since RDMACM_1.0. Source: rdma_event_str(3). See also: rdma_get_cm_event().
  */
@@ -1125,9 +1128,12 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id);
  * private data is too long; EPERM: qp_num is not a QP of this user; as ibv_modify_qp().
  * Threads: any. Does not block on an asynchronous id.
  * State: the QP of the id is in RTS before the REP is sent; its RNR NAK timer and ACK timeout are
- * as with rdma_connect(). If an argument is refused with EINVAL, the QP is unchanged, and the
- * request may still be accepted or rejected. If the QP cannot be moved, or the peer gave up before
- * the call, the QP is in ERR.
+ * as with rdma_connect(). If responder_resources, initiator_depth or a NULL *conn_param* is refused,
+ * the QP is unchanged, and the request may still be accepted or rejected. If the QP cannot be moved,
+ * the QP is in ERR, and the request may still be rejected. If the private data is too long or qp_num
+ * is refused, the QP is in ERR and the request is rejected, as with Linux: the peer reports
+ * RDMA_CM_EVENT_REJECTED with status 28, of a datagram id RDMA_CM_EVENT_UNREACHABLE with status 2,
+ * and another call fails. If the peer gave up before the call, the QP is in ERR.
  * Events: RDMA_CM_EVENT_ESTABLISHED when the peer confirms, otherwise RDMA_CM_EVENT_CONNECT_ERROR,
  * RDMA_CM_EVENT_REJECTED or RDMA_CM_EVENT_UNREACHABLE. Of a datagram id no event.
  * Notes: post receives before this call. The peer may send as soon as it has the REP, and a message
@@ -1202,7 +1208,9 @@ int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event);
  * EINVAL because of the id's state. Outstanding WRs complete with IBV_WC_WR_FLUSH_ERR. If the id is
  * connecting and the peer accepts, RDMA_CM_EVENT_CONNECT_ERROR is reported, because the QP is in
  * ERR.
- * Events: RDMA_CM_EVENT_DISCONNECTED on both sides, then RDMA_CM_EVENT_TIMEWAIT_EXIT.
+ * Events: RDMA_CM_EVENT_DISCONNECTED on both sides, then RDMA_CM_EVENT_TIMEWAIT_EXIT. The side that
+ * calls first gets DISCONNECTED when the peer has called rdma_disconnect() or rdma_destroy_id() too, or
+ * has ended; with status -ETIMEDOUT if this does not happen within the CM timeout.
  * Notes: the QP of the peer keeps its state, as on Linux. The peer moves it to ERR by its own call,
  * after RDMA_CM_EVENT_DISCONNECTED.
  * Since RDMACM_1.0. Source: rdma_disconnect(3), IBA 1.x §12.9. See also: rdma_connect(),

@@ -297,8 +297,8 @@ static const struct cm_cell cells[CM_STATE_COUNT][CM_IN_COUNT] = {
 		[CM_IN_EXPIRED]		= GO(TIMEOUT_DREQ, TIMEWAIT),
 	},
 	/*
-	 * The DREP is sent when the consumer disconnects, as Linux does. A repeated DREQ gets its DREP at once, so that the
-	 * peer does not wait for a sleeping consumer. cm_establish() is valid here: the connection was established.
+	 * The DREP is sent when the consumer disconnects, also if the peer repeats its DREQ, as in Linux: DISCONNECTED at the peer means
+	 * that this consumer has disconnected, too. cm_establish() is valid here: the connection was established.
 	 */
 	[CM_STATE_DREQ_RCVD] = {
 		[CM_IN_CONNECT]		= GO(ILLEGAL, DREQ_RCVD),
@@ -315,7 +315,7 @@ static const struct cm_cell cells[CM_STATE_COUNT][CM_IN_COUNT] = {
 		[CM_IN_REJ]		= GO(STRAY, DREQ_RCVD),
 		[CM_IN_REP]		= GO(STRAY, DREQ_RCVD),
 		[CM_IN_RTU]		= GO(STRAY, DREQ_RCVD),
-		[CM_IN_DREQ]		= GO(SEND_DREP, DREQ_RCVD),
+		[CM_IN_DREQ]		= GO(STRAY, DREQ_RCVD),
 		[CM_IN_DREP]		= GO(STRAY, DREQ_RCVD),
 		[CM_IN_LAP]		= GO(STRAY, DREQ_RCVD),
 		[CM_IN_STALE]		= GO(NOTHING, DREQ_RCVD),

@@ -38,7 +38,7 @@ static void cma_addr_set_device(struct cma_id *id, const struct netdev *dev)
 	id->route.dev_id = dev->dev_id;
 	id->route.port_num = 1;
 	to_gid(sa(&id->route.src), id->route.sgid);
-	if (netdev_by_gid(id->route.sgid, &index) == dev)
+	if (netdev_by_gid_at(id->route.sgid, dev->dev_id, &index) == dev)
 		id->route.sgid_index = index;
 }
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "daemon/cma_priv.h"
+#include "wire/cm_msg.h"
 
 /* Retry counts have 3 bits in REQ and REP. */
 #define RETRY_MAX 7
@@ -86,7 +87,7 @@ int cma_connect(struct cma_id *id, const struct ipc_cm_connect *req)
 	return 0;
 }
 
-int cma_accept(struct cma_id *id, const struct ipc_cm_connect *req)
+static int connect_accept(struct cma_id *id, const struct ipc_cm_connect *req)
 {
 	const struct ipc_cm_param *param = &req->param;
 	int ret;
@@ -113,6 +114,17 @@ int cma_accept(struct cma_id *id, const struct ipc_cm_connect *req)
 	cma_id_responded(id);
 	id->state = CMA_CONNECTED;
 	return 0;
+}
+
+/* As in Linux, an accept that fails rejects the request, so that the peer does not wait for another accept. */
+int cma_accept(struct cma_id *id, const struct ipc_cm_connect *req)
+{
+	const struct ipc_cm_reject reject = {.reason = CM_REJ_CONSUMER};
+	int ret = connect_accept(id, req);
+
+	if (ret)
+		(void)cma_reject(id, &reject);
+	return ret;
 }
 
 int cma_reject(struct cma_id *id, const struct ipc_cm_reject *req)

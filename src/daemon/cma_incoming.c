@@ -55,7 +55,7 @@ static void request_place(struct cma_id *id, const struct cma_request *request,
 	route->port_num = 1;
 	memcpy(route->sgid, request->sgid, GID_BYTES);
 	memcpy(route->dgid, request->dgid, GID_BYTES);
-	if (netdev_by_gid(route->sgid, &index) == dev)
+	if (netdev_by_gid_at(route->sgid, dev->dev_id, &index) == dev)
 		route->sgid_index = index;
 	route->src = request->addrs.ours;
 	route->dst = request->addrs.theirs;

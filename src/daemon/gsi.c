@@ -69,7 +69,7 @@ void gsi_loop(struct gsi *gsi, const struct cm_path *path, const void *bytes)
 
 int gsi_transmit(struct gsi *gsi, const struct cm_path *path, const void *bytes)
 {
-	const struct netdev *dev = netdev_by_gid(path->dgid, NULL);
+	const struct netdev *dev = netdev_by_gid_at(path->dgid, path->dev_id, NULL);
 	struct cm_path received = *path;
 
 	if (!dev && !gsi->wire)
@@ -81,9 +81,7 @@ int gsi_transmit(struct gsi *gsi, const struct cm_path *path, const void *bytes)
 	received.is_local = true;
 	memcpy(received.sgid, path->dgid, GID_BYTES);
 	memcpy(received.dgid, path->sgid, GID_BYTES);
-	/* A link-local address does not identify the interface. Such a MAD is received on the interface that it was sent from. */
-	if (!gid_is_link_local(path->dgid))
-		received.dev_id = dev->dev_id;
+	received.dev_id = dev->dev_id;
 	gsi_loop(gsi, &received, bytes);
 	return 0;
 }

@@ -255,7 +255,7 @@ static void daemon_gsi_wire_receive(struct gsi *gsi, struct cm *cm, const struct
 				    uint64_t now_ns)
 {
 	struct gsi_wire *wire = gsi->wire;
-	const struct netdev *dev = netdev_by_gid(rx->local_gid, NULL);
+	const struct netdev *dev = netdev_by_gid_at(rx->local_gid, rx->ifindex, NULL);
 	enum gsi_wire_counter disposition;
 	struct packet packet;
 	struct cm_path path;

@@ -203,8 +203,11 @@ static void entry_update(struct entry *entry, const struct link_info *link,
 		entry->changes |= 1u << IPC_DEVICE_MTU_CHANGE;
 		dev->mtu_bytes = link->mtu_bytes;
 	}
+	/* As in Linux, a new hardware address is a change of the GIDs, and only that of a bond a failover for the rdma_cm. */
 	if (memcmp(entry->mac, link->mac, sizeof(entry->mac)) != 0) {
-		entry->changes |= 1u << IPC_DEVICE_MAC_CHANGE;
+		entry->changes |= 1u << IPC_DEVICE_GID_CHANGE;
+		if (link->is_bond)
+			entry->changes |= 1u << IPC_DEVICE_FAILOVER;
 		memcpy(entry->mac, link->mac, sizeof(entry->mac));
 	}
 	if (netdev_gids_update(dev, addrs, addr_count))
@@ -394,24 +397,12 @@ const struct netdev *netdev_by_id(uint32_t dev_id)
 	return entry ? &entry->dev : NULL;
 }
 
-static bool gid_find(const struct netdev *dev, const uint8_t gid[16], uint32_t *index)
-{
-	for (uint32_t i = 0; i < dev->gid_count; i++) {
-		if (!dev->gids[i].is_valid || memcmp(dev->gids[i].raw, gid, 16) != 0)
-			continue;
-		if (index)
-			*index = i;
-		return true;
-	}
-	return false;
-}
-
 const struct netdev *netdev_by_gid(const uint8_t gid[16], uint32_t *index)
 {
 	struct entry *entry;
 
 	list_for_each_entry(entry, &table.entries, node) {
-		if (gid_find(&entry->dev, gid, index))
+		if (netdev_gids_find(&entry->dev, gid, index))
 			return &entry->dev;
 	}
 	return NULL;
@@ -432,7 +423,7 @@ const struct netdev *netdev_by_addr(const struct sockaddr *addr)
 	if (IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) && in6->sin6_scope_id) {
 		const struct netdev *dev = netdev_by_id(in6->sin6_scope_id);
 
-		return dev && gid_find(dev, in6->sin6_addr.s6_addr, NULL) ? dev : NULL;
+		return dev && netdev_gids_find(dev, in6->sin6_addr.s6_addr, NULL) ? dev : NULL;
 	}
 	return netdev_by_gid(in6->sin6_addr.s6_addr, NULL);
 }

@@ -64,6 +64,9 @@ const struct netdev *netdev_by_addr(const struct sockaddr *addr);
 /* The device with this GID, and the GID's index in the device's table. index may be NULL. */
 const struct netdev *netdev_by_gid(const uint8_t gid[16], uint32_t *index);
 
+/* The same, but the device dev_id precedes: several interfaces may have the same link-local address. */
+const struct netdev *netdev_by_gid_at(const uint8_t gid[16], uint32_t dev_id, uint32_t *index);
+
 const struct netdev *netdev_loopback(void);
 
 /* The largest path MTU (enum ibv_mtu) whose packets the interface can send. */

@@ -163,3 +163,22 @@ uint64_t netdev_guid_from_name(uint64_t seed, const char *name)
 	hash &= ~0x0300000000000000ull;
 	return hash ? hash : 1;
 }
+
+bool netdev_gids_find(const struct netdev *dev, const uint8_t gid[16], uint32_t *index)
+{
+	for (uint32_t i = 0; i < dev->gid_count; i++) {
+		if (!dev->gids[i].is_valid || memcmp(dev->gids[i].raw, gid, 16) != 0)
+			continue;
+		if (index)
+			*index = i;
+		return true;
+	}
+	return false;
+}
+
+const struct netdev *netdev_by_gid_at(const uint8_t gid[16], uint32_t dev_id, uint32_t *index)
+{
+	const struct netdev *dev = netdev_by_id(dev_id);
+
+	return dev && netdev_gids_find(dev, gid, index) ? dev : netdev_by_gid(gid, index);
+}

@@ -26,6 +26,9 @@ void gid_from_ipv4(uint8_t gid[16], const uint8_t addr[4]);
  */
 bool netdev_gids_update(struct netdev *dev, const uint8_t (*addrs)[16], size_t count);
 
+/* Whether the device has this GID, and the GID's index. index may be NULL. */
+bool netdev_gids_find(const struct netdev *dev, const uint8_t gid[16], uint32_t *index);
+
 /* An EUI-64 of the 6-byte hardware address; 0 if it is not 6 bytes or all zero. */
 uint64_t netdev_guid_from_mac(const uint8_t *mac, size_t len);
 

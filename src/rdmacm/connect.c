@@ -168,7 +168,7 @@ static int ready_qp(struct rcm_id *id, uint8_t responder_resources, uint8_t init
 	return ret ? ret : rcm_qp_to_rts(id, initiator_depth);
 }
 
-/* Fills in the ACCEPT request. The id is not changed, so the application can call rdma_accept() again after an error. */
+/* Fills in the ACCEPT request. -EINVAL: the private data is too long. */
 static int make_accept(const struct rcm_id *id, const struct rdma_conn_param *param,
 		       struct ipc_cm_connect *req)
 {
@@ -196,19 +196,37 @@ static int make_accept(const struct rcm_id *id, const struct rdma_conn_param *pa
 		       0;
 }
 
-/* If the accept fails, the QP is moved to ERR, so that it does not respond to the peer. */
+static void accept_stop_qp(struct rcm_id *id)
+{
+	int ret = rcm_qp_to_err(id);
+
+	if (ret)
+		log_debug("cannot move the QP of id %u to ERR: %s", id->handle, strerror(-ret));
+}
+
+/* The private data is too long. As in Linux, the request is rejected then. */
+static void accept_refuse(struct rcm_id *id)
+{
+	int ret;
+
+	accept_stop_qp(id);
+	ret = rcm_connect_reject(id, RCM_REJECT_CONSUMER, NULL, 0);
+	if (ret)
+		log_debug("cannot reject the request of id %u: %s", id->handle, strerror(-ret));
+}
+
+/*
+ * If the accept fails, the QP is moved to ERR, so that it does not respond to the peer. If the daemon refuses it, the daemon has
+ * rejected the request.
+ */
 static int send_accept(struct rcm_id *id, struct ipc_cm_connect *req)
 {
 	int ret = ready_qp(id, req->param.responder_resources, req->param.initiator_depth);
-	int err_ret;
 
 	if (!ret)
 		ret = connect_ask(id, req);
-	if (!ret)
-		return 0;
-	err_ret = rcm_qp_to_err(id);
-	if (err_ret)
-		log_debug("cannot move the QP of id %u to ERR: %s", id->handle, strerror(-err_ret));
+	if (ret)
+		accept_stop_qp(id);
 	return ret;
 }
 
@@ -228,10 +246,13 @@ static int accept_id(struct rcm_id *id, const struct rdma_conn_param *param)
 	ret = check_turn(id, id->is_requested && !id->has_connection);
 	if (!ret)
 		ret = param || id->pub.qp ? connect_check_param(id, param) : -EINVAL;
-	if (!ret)
-		ret = make_accept(id, param, &req);
 	if (ret)
 		return ret;
+	ret = make_accept(id, param, &req);
+	if (ret) {
+		accept_refuse(id);
+		return ret;
+	}
 	/* From the request on, another thread may read the next events and disconnect or destroy the id. */
 	is_sync = id->is_sync;
 	is_datagram = rcm_id_is_datagram(id);

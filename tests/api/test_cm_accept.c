@@ -124,11 +124,8 @@ static void rdma_accept_null_private_data_ignores_length(void **state)
 
 static void refuse_accept(struct ends *ends)
 {
-	static char data[CM_REP_BYTES + 1];
-	struct rdma_conn_param param = {.private_data = data, .private_data_len = sizeof(data)};
+	struct rdma_conn_param param = {.responder_resources = RDMA_MAX_RESP_RES - 1};
 
-	assert_minus1_errno(rdma_accept(ends->passive, &param), EINVAL);
-	param = (struct rdma_conn_param){.responder_resources = RDMA_MAX_RESP_RES - 1};
 	assert_minus1_errno(rdma_accept(ends->passive, &param), EINVAL);
 	assert_int_equal(cm_qp_state(ends->passive), IBV_QPS_INIT);
 }
@@ -158,6 +155,55 @@ static void rdma_reject_after_failed_accept_succeeds(void **state)
 	refuse_accept(&ends);
 	assert_int_equal(rdma_reject(ends.passive, NULL, 0), 0);
 	cm_fail(ends.client, RDMA_CM_EVENT_REJECTED, 28);
+	ends_close(&ends);
+}
+
+/* As with Linux, the request is rejected: the peer does not wait for a second call. */
+static void rdma_accept_long_private_data_rejects_request(void **state)
+{
+	static char data[CM_REP_BYTES + 1];
+	struct rdma_conn_param param = {.private_data = data, .private_data_len = sizeof(data)};
+	struct ends ends;
+
+	(void)state;
+	request(&ends, NULL);
+	assert_minus1_errno(rdma_accept(ends.passive, &param), EINVAL);
+	cm_fail(ends.client, RDMA_CM_EVENT_REJECTED, 28);
+	assert_int_equal(cm_qp_state(ends.passive), IBV_QPS_ERR);
+	assert_minus1_errno(rdma_accept(ends.passive, NULL), EINVAL);
+	assert_minus1_errno(rdma_reject(ends.passive, NULL, 0), EINVAL);
+	assert_int_equal(rdma_disconnect(ends.passive), 0);
+	assert_false(cm_readable(ends.server, 0));
+	ends_close(&ends);
+}
+
+static void rdma_accept_long_private_data_rejects_synchronous_request(void **state)
+{
+	static char data[CM_REP_BYTES + 1];
+	struct rdma_conn_param param = {.private_data = data, .private_data_len = sizeof(data)};
+	struct rdma_cm_id *listener, *id;
+	struct ends ends;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(NULL, &listener, NULL, RDMA_PS_TCP), 0);
+	memset(&ends, 0, sizeof(ends));
+	ends.addr = cm_loopback(0);
+	ends.server = cm_channel();
+	ends.client = cm_channel();
+	assert_int_equal(rdma_bind_addr(listener, (struct sockaddr *)&ends.addr), 0);
+	assert_int_equal(rdma_listen(listener, 1), 0);
+	cm_set_port(&ends.addr, rdma_get_src_port(listener));
+	ends_resolve(&ends);
+	ends_create_qp(ends.active);
+	assert_int_equal(rdma_connect(ends.active, NULL), 0);
+	assert_int_equal(rdma_get_request(listener, &id), 0);
+	ends_create_qp(id);
+	assert_minus1_errno(rdma_accept(id, &param), EINVAL);
+	cm_fail(ends.client, RDMA_CM_EVENT_REJECTED, 28);
+	assert_minus1_errno(rdma_accept(id, NULL), EINVAL);
+	rdma_destroy_qp(id);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
 	ends_close(&ends);
 }
 
@@ -226,9 +272,9 @@ static void rdma_disconnect_after_disconnected_succeeds(void **state)
 	(void)state;
 	ends_open(&ends, NULL);
 	assert_int_equal(rdma_disconnect(ends.active), 0);
-	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
 	cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(rdma_disconnect(ends.passive), 0);
+	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
 	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_TIMEWAIT_EXIT);
 	cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_TIMEWAIT_EXIT);
 	assert_int_equal(rdma_disconnect(ends.passive), 0);
@@ -287,6 +333,8 @@ int main(void)
 		cmocka_unit_test(rdma_accept_null_private_data_ignores_length),
 		cmocka_unit_test(rdma_accept_failed_call_may_be_repeated),
 		cmocka_unit_test(rdma_reject_after_failed_accept_succeeds),
+		cmocka_unit_test(rdma_accept_long_private_data_rejects_request),
+		cmocka_unit_test(rdma_accept_long_private_data_rejects_synchronous_request),
 		cmocka_unit_test(rdma_reject_before_response_fails),
 		cmocka_unit_test(rdma_disconnect_while_connecting_moves_qp_to_err),
 		cmocka_unit_test(rdma_disconnect_before_accept_moves_qp_to_err),

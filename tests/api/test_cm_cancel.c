@@ -108,6 +108,7 @@ static void rdma_get_cm_event_waiting_can_be_cancelled(void **state)
 		victim = (struct victim){.channel = ends.client};
 		cancel_one(get_event, &victim, 1);
 		assert_int_equal(rdma_disconnect(ends.active), 0);
+		assert_int_equal(rdma_disconnect(ends.passive), 0);
 		cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
 		ends_close(&ends);
 	}

@@ -147,6 +147,7 @@ static void rdma_connect_long_private_data_fails(void **state)
 	assert_minus1_errno(rdma_reject(ends.passive, data, CM_REJ_BYTES + 1), EINVAL);
 	ends_create_qp(ends.passive);
 	assert_minus1_errno(rdma_accept(ends.passive, &reply), EINVAL);
+	cm_fail(ends.client, RDMA_CM_EVENT_REJECTED, 28);
 	ends_close(&ends);
 }
 
@@ -186,6 +187,7 @@ static void rdma_get_cm_event_parameters_are_seen_from_this_side(void **state)
 	seen = &event->param.conn;
 	assert_int_equal(seen->responder_resources, 1);
 	assert_int_equal(seen->initiator_depth, 2);
+	assert_int_equal(seen->retry_count, 0);
 	assert_int_equal(seen->rnr_retry_count, 5);
 	assert_int_equal(seen->qp_num, ends.passive->qp->qp_num);
 	assert_int_equal(rdma_ack_cm_event(event), 0);
@@ -446,14 +448,21 @@ static void rdma_disconnect_reports_event_on_both_sides(void **state)
 
 	(void)state;
 	for (int who = 0; who < 2; who++) {
+		struct rdma_event_channel *channels[2];
+		struct rdma_cm_id *ids[2];
+
 		ends_open(&ends, NULL);
-		assert_int_equal(rdma_disconnect(who ? ends.passive : ends.active), 0);
-		assert_int_equal(cm_qp_state(who ? ends.passive : ends.active), IBV_QPS_ERR);
-		cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
-		cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_DISCONNECTED);
-		/* As documented, both sides call rdma_disconnect(). */
-		assert_int_equal(rdma_disconnect(who ? ends.active : ends.passive), 0);
-		assert_int_equal(cm_qp_state(who ? ends.active : ends.passive), IBV_QPS_ERR);
+		ids[who] = ends.active;
+		channels[who] = ends.client;
+		ids[!who] = ends.passive;
+		channels[!who] = ends.server;
+		assert_int_equal(rdma_disconnect(ids[0]), 0);
+		assert_int_equal(cm_qp_state(ids[0]), IBV_QPS_ERR);
+		cm_pass(channels[1], ids[1], RDMA_CM_EVENT_DISCONNECTED);
+		/* As documented, both sides call rdma_disconnect(); the event of the first one states that the second one has. */
+		assert_int_equal(rdma_disconnect(ids[1]), 0);
+		assert_int_equal(cm_qp_state(ids[1]), IBV_QPS_ERR);
+		cm_pass(channels[0], ids[0], RDMA_CM_EVENT_DISCONNECTED);
 		cm_pass(ends.client, ends.active, RDMA_CM_EVENT_TIMEWAIT_EXIT);
 		cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_TIMEWAIT_EXIT);
 		ends_close(&ends);

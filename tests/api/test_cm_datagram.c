@@ -283,6 +283,8 @@ static void rdma_establish_ud_fails(void **state)
 	ends_create_qp(ends.passive);
 	param.private_data_len = SIDR_REP_BYTES + 1;
 	assert_minus1_errno(rdma_accept(ends.passive, &param), EINVAL);
+	cm_fail(ends.client, RDMA_CM_EVENT_UNREACHABLE, STATUS_NO);
+	assert_minus1_errno(rdma_accept(ends.passive, NULL), EINVAL);
 	ends_close(&ends);
 }
 

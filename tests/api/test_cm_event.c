@@ -251,6 +251,7 @@ static void rdma_migrate_id_connected_id_succeeds(void **state)
 	assert_int_equal(rdma_migrate_id(ends.passive, channel), 0);
 	assert_int_equal(rdma_disconnect(ends.active), 0);
 	cm_pass(channel, ends.passive, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(rdma_disconnect(ends.passive), 0);
 	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
 	ends_close(&ends);
 	rdma_destroy_event_channel(channel);
@@ -342,8 +343,9 @@ static void rdma_get_cm_event_after_fork_parent_and_child_work(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_int_equal(rdma_disconnect(ends.active), 0);
-	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
 	cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(rdma_disconnect(ends.passive), 0);
+	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
 	ends_close(&ends);
 }
 

@@ -271,6 +271,7 @@ static void rdma_connect_qpn_without_process_fails(void **state)
 	ends_request(&ends, &param);
 	param.qp_num ^= FAR_AWAY;
 	assert_minus1_errno(rdma_accept(ends.passive, &param), EPERM);
+	cm_fail(ends.client, RDMA_CM_EVENT_REJECTED, 28);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 	ends_close(&ends);
@@ -312,8 +313,9 @@ static void rdma_init_qp_attr_application_moves_qp(void **state)
 	cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_ESTABLISHED);
 
 	assert_int_equal(rdma_disconnect(ends.active), 0);
-	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
 	cm_pass(ends.server, ends.passive, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(rdma_disconnect(ends.passive), 0);
+	cm_pass(ends.client, ends.active, RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(ibv_destroy_qp(active_qp), 0);
 	assert_int_equal(ibv_destroy_qp(passive_qp), 0);
 	assert_int_equal(ibv_destroy_cq(active_cq), 0);

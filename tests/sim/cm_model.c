@@ -336,9 +336,13 @@ static void on_end(struct cm_user *user, enum cm_event_type type)
 	user->phase = PHASE_OVER;
 	if (type == CM_EVENT_DREQ_ERROR) {
 		user->has_failed = true;
-		if (!cm_model_of(user)->is_rough)
+		/* A consumer that thinks for longer than the retries last disconnects too late. */
+		if (!cm_model_of(user)->is_rough && !cm_model_of(user)->ignore_percent)
 			cm_complain(user, "its DREQ got no reply");
 	}
+	/* A host that has no such connection any more replies, too. */
+	if (type == CM_EVENT_DREP && !cm_user_is_alone(user))
+		cm_complain(user, "the peer's consumer has not disconnected");
 	/* After a DREQ, timewait starts when the consumer calls cm_disconnect(). */
 	if (type != CM_EVENT_DREQ)
 		user->over_ns = now_of(user);

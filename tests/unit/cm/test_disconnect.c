@@ -43,21 +43,44 @@ static void cm_destroy_established_sends_dreq(void **state)
 	assert_int_equal(passive.events, 2);
 }
 
-static void cm_receive_dreq_sends_drep_without_consumer(void **state)
+/* A repeated DREQ is dropped: the DREP states that the consumer has disconnected, too. */
+static void cm_receive_dreq_again_waits_for_consumer(void **state)
 {
 	(void)state;
 	establish_both();
 	assert_int_equal(cm_disconnect(active.conn, net.now_ns), 0);
 	deliver();
 	expect_state(&active, CM_STATE_DREQ_SENT);
-	net_advance(&net, net_next(&net));
-	deliver();
-	expect_event(&active, 2, CM_EVENT_DREP);
+	for (int i = 0; i < 3; i++) {
+		net_advance(&net, net_next(&net));
+		deliver();
+		expect_state(&active, CM_STATE_DREQ_SENT);
+	}
+	assert_int_equal(cm_counters(there->cm)->received[CM_MSG_DREQ], 4);
+	assert_int_equal(cm_counters(there->cm)->sent[CM_MSG_DREP], 0);
 	expect_state(&passive, CM_STATE_DREQ_RCVD);
 	assert_int_equal(passive.events, 2);
+	assert_int_equal(cm_disconnect(passive.conn, net.now_ns), 0);
+	deliver();
+	expect_event(&active, 2, CM_EVENT_DREP);
 }
 
-/* No DREQ is lost there. A repeated one would get a DREP before the consumer has seen the event of the first. */
+/* The consumer never disconnects: the peer gives up. */
+static void cm_disconnect_sleeping_consumer_times_out(void **state)
+{
+	(void)state;
+	establish_both();
+	assert_int_equal(cm_disconnect(active.conn, net.now_ns), 0);
+	deliver();
+	while (active.events == 1) {
+		net_advance(&net, net_next(&net));
+		deliver();
+	}
+	expect_event(&active, 2, CM_EVENT_DREQ_ERROR);
+	expect_state(&passive, CM_STATE_DREQ_RCVD);
+}
+
+/* No DREQ is lost there. */
 static void cm_disconnect_same_host_dreq_is_repeated_late(void **state)
 {
 	uint64_t start_ns;
@@ -344,7 +367,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(cm_disconnect_timewait_lasts_twice_packet_lifetime),
 		TEST(cm_destroy_established_sends_dreq),
-		TEST(cm_receive_dreq_sends_drep_without_consumer),
+		TEST(cm_receive_dreq_again_waits_for_consumer),
+		TEST(cm_disconnect_sleeping_consumer_times_out),
 		TEST(cm_disconnect_same_host_dreq_is_repeated_late),
 		TEST(cm_receive_rep_after_dreq_repeats_dreq),
 		TEST(cm_disconnect_both_sides_at_once_reach_timewait),

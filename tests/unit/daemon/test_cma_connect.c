@@ -276,9 +276,14 @@ static void cma_connect_long_private_data_fails(void **state)
 	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
 	param.private_len = PRIVATE_REP + 1;
 	assert_int_equal(desk_accept(&root, event.id, 5, &param), -EINVAL);
+	/* As in Linux, the request was rejected. */
 	param.private_len = PRIVATE_REP;
 	param.qp_num++;
-	assert_int_equal(desk_accept(&root, event.id, 5, &param), 0);
+	assert_int_equal(desk_accept(&root, event.id, 5, &param), -EINVAL);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(event.status, 28);
+	desk_expect_none(root.fd);
 }
 
 static int only_even(void *ctx, const struct cma_peer *peer, uint32_t qpn)

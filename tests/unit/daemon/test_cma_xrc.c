@@ -27,17 +27,22 @@ static uint32_t make_listener(uint8_t qp_type)
 	return desk_listener(&root, "10.0.0.1");
 }
 
-/* Sends a request for XRC to root's listener. */
-static void ask(uint32_t *active, struct ipc_cm_event *event)
+static void ask_again(uint32_t qpn, uint32_t *active, struct ipc_cm_event *event)
 {
 	struct ipc_cm_param param;
 
-	make_listener(IBV_QPT_XRC_RECV);
 	*active = make_sender();
-	desk_param(&param, SEND_QPN, "ask");
+	desk_param(&param, qpn, "ask");
 	assert_int_equal(desk_connect(&user, *active, &param), 0);
 	desk_run();
 	desk_take(root.fd, event, RDMA_CM_EVENT_CONNECT_REQUEST);
+}
+
+/* Sends a request for XRC to root's listener. */
+static void ask(uint32_t *active, struct ipc_cm_event *event)
+{
+	make_listener(IBV_QPT_XRC_RECV);
+	ask_again(SEND_QPN, active, event);
 }
 
 static void cma_connect_xrc_initiator_finds_target(void **state)
@@ -84,7 +89,7 @@ static void cma_connect_xrc_initiator_finds_target(void **state)
 
 static void cma_connect_xrc_sides_have_their_qp_types(void **state)
 {
-	struct ipc_cm_event request;
+	struct ipc_cm_event request, event;
 	struct ipc_cm_param param;
 	uint32_t active, other;
 
@@ -93,8 +98,14 @@ static void cma_connect_xrc_sides_have_their_qp_types(void **state)
 	desk_param(&param, RECV_QPN, "");
 	param.qp_type = IBV_QPT_XRC_SEND;
 	assert_int_equal(desk_accept(&root, request.id, 1, &param), -EINVAL);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_REJECTED);
+	ask_again(SEND_QPN + 2, &active, &request);
 	param.qp_type = IBV_QPT_RC;
 	assert_int_equal(desk_accept(&root, request.id, 1, &param), -EINVAL);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_REJECTED);
+	ask_again(SEND_QPN + 4, &active, &request);
 	param.qp_type = IBV_QPT_XRC_RECV;
 	assert_int_equal(desk_accept(&root, request.id, 1, &param), 0);
 
