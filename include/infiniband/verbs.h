@@ -185,9 +185,9 @@ enum ibv_atomic_cap {
  * Source: ibv_query_device(3), IBA 1.x §11.2.1.
  */
 struct ibv_device_attr {
-	char fw_ver[64];  /* text, NUL-terminated */
-	__be64 node_guid; /* never 0, constant for an interface */
-	__be64 sys_image_guid;
+	char fw_ver[64];	/* text, NUL-terminated */
+	__be64 node_guid;	/* never 0, constant for an interface */
+	__be64 sys_image_guid;	/* the node_guid: each device is an adapter of its own */
 	uint64_t max_mr_size;	/* bytes */
 	uint64_t page_size_cap; /* bit n: pages of 2^n bytes */
 	uint32_t vendor_id;	/* IEEE OUI */
@@ -482,7 +482,7 @@ enum ibv_port_cap_flags2 {
 struct ibv_port_attr {
 	enum ibv_port_state state;
 	enum ibv_mtu max_mtu;	 /* maximum of the device */
-	enum ibv_mtu active_mtu; /* largest that fits the interface's MTU */
+	enum ibv_mtu active_mtu; /* largest that fits the MTU; of lo: that of each device */
 	int gid_tbl_len;	 /* entries, also empty ones */
 	uint32_t port_cap_flags; /* enum ibv_port_cap_flags */
 	uint32_t max_msg_sz;	 /* bytes of one message */
@@ -1704,7 +1704,7 @@ enum ibv_mig_state {
 struct ibv_qp_attr {
 	enum ibv_qp_state qp_state;
 	enum ibv_qp_state cur_qp_state;
-	enum ibv_mtu path_mtu; /* RC, UC: that of the peer; not more than the port's active_mtu */
+	enum ibv_mtu path_mtu; /* RC, UC: that of the peer; not more than fits the interface's MTU */
 	enum ibv_mig_state path_mig_state;
 	uint32_t qkey;	      /* UD */
 	uint32_t rq_psn;      /* 24 bits, others are ignored: first PSN from the peer. RC, UC */

@@ -525,18 +525,36 @@ bool device_find_gid(struct engine *engine, const union ibv_gid *gid)
  */
 #define ROCE_HEADER_BYTES (40 + 8 + 12 + 16 + 4)
 
-enum ibv_mtu device_active_mtu(struct device *device)
+static enum ibv_mtu mtu_that_fits(uint32_t bytes)
 {
-	uint32_t mtu_bytes, room;
+	uint32_t room = bytes > ROCE_HEADER_BYTES ? bytes - ROCE_HEADER_BYTES : 0;
 	enum ibv_mtu mtu;
 
-	pthread_mutex_lock(&device_lock);
-	mtu_bytes = device->info.netdev_mtu_bytes;
-	pthread_mutex_unlock(&device_lock);
-	room = mtu_bytes > ROCE_HEADER_BYTES ? mtu_bytes - ROCE_HEADER_BYTES : 0;
 	for (mtu = IBV_MTU_4096; mtu > IBV_MTU_256; mtu--) {
 		if (room >= mtu_code_bytes(mtu))
 			break;
 	}
 	return mtu;
+}
+
+enum ibv_mtu device_path_mtu(struct device *device)
+{
+	uint32_t bytes;
+
+	pthread_mutex_lock(&device_lock);
+	bytes = device->info.netdev_mtu_bytes;
+	pthread_mutex_unlock(&device_lock);
+	return mtu_that_fits(bytes);
+}
+
+enum ibv_mtu device_active_mtu(struct device *device)
+{
+	uint32_t bytes;
+
+	pthread_mutex_lock(&device_lock);
+	bytes = device->info.netdev_mtu_bytes;
+	if (device->info.mtu_limit_bytes)
+		bytes = min_u32(bytes, device->info.mtu_limit_bytes);
+	pthread_mutex_unlock(&device_lock);
+	return mtu_that_fits(bytes);
 }

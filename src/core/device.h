@@ -81,7 +81,8 @@ bool device_find_gid(struct engine *engine, const union ibv_gid *gid);
  */
 void device_after_fork_in_child(void);
 
-/* The largest path MTU that the interface's MTU permits. */
+/* The largest path MTU that the interface's MTU permits, and the active MTU of the port, which can be smaller (ADR 0073). */
+enum ibv_mtu device_path_mtu(struct device *device);
 enum ibv_mtu device_active_mtu(struct device *device);
 
 #endif

@@ -59,11 +59,11 @@ static bool explain_path(struct ipc_failure *failure, const struct qp *qp,
 	struct ipc_gid gid;
 
 	if ((mask & IBV_QP_PATH_MTU) && attr->path_mtu < IBV_MTU_256) {
-		because(failure, IPC_REASON_MTU, attr->path_mtu, device_active_mtu(device));
+		because(failure, IPC_REASON_MTU, attr->path_mtu, device_path_mtu(device));
 		return true;
 	}
 	if (is_above(failure, mask & IBV_QP_PATH_MTU, IPC_REASON_MTU, attr->path_mtu,
-		     device_active_mtu(device)) ||
+		     device_path_mtu(device)) ||
 	    is_above(failure, mask & IBV_QP_DEST_QPN, IPC_REASON_DEST_QPN, attr->dest_qp_num,
 		     0xffffff))
 		return true;

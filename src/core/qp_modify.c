@@ -33,7 +33,7 @@ static int path_check(const struct qp *qp, const struct ibv_qp_attr *attr, int m
 	if ((mask & IBV_QP_PKEY_INDEX) && attr->pkey_index != 0)
 		return -EINVAL;
 	if ((mask & IBV_QP_PATH_MTU) &&
-	    (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > device_active_mtu(device)))
+	    (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > device_path_mtu(device)))
 		return -EINVAL;
 	if ((mask & IBV_QP_DEST_QPN) && attr->dest_qp_num > MASK_24)
 		return -EINVAL;

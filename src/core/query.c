@@ -92,7 +92,7 @@ static void fill_device_attr(const struct device *device, const struct ipc_devic
 	snprintf(attr->fw_ver, sizeof(attr->fw_ver), "%s",
 		 profile && profile->fw_ver ? profile->fw_ver : USRDMA_VERSION);
 	attr->node_guid = htobe64(view_guid(info->node_guid, device->rail));
-	attr->sys_image_guid = htobe64(info->node_guid);
+	attr->sys_image_guid = attr->node_guid;
 	attr->max_mr_size = profile_limit(profile, PROFILE_MAX_MR_SIZE, MAX_MR_BYTES);
 	/* All page sizes from the system's page size upward. */
 	attr->page_size_cap = ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);

@@ -255,6 +255,28 @@ static void netdev_notify(void)
 	}
 }
 
+/*
+ * UCX uses the device with the largest MTU for the first messages of a connection, and assumes that each device reaches each peer.
+ * The loopback device must not be the one, because it reaches this host only: it gets the smallest MTU of the others.
+ */
+static void limit_loopback(void)
+{
+	uint32_t smallest = 0;
+	struct entry *entry;
+
+	list_for_each_entry(entry, &table.entries, node) {
+		if (entry->is_seen && !entry->dev.is_loopback &&
+		    (!smallest || entry->dev.mtu_bytes < smallest))
+			smallest = entry->dev.mtu_bytes;
+	}
+	list_for_each_entry(entry, &table.entries, node) {
+		if (!entry->dev.is_loopback || entry->dev.mtu_limit_bytes == smallest)
+			continue;
+		entry->dev.mtu_limit_bytes = smallest;
+		entry->changes |= 1u << IPC_DEVICE_MTU_CHANGE;
+	}
+}
+
 static int netdev_refresh(void)
 {
 	struct snapshot snapshot;
@@ -270,6 +292,7 @@ static int netdev_refresh(void)
 		entry->is_seen = false;
 	apply(&snapshot);
 	snapshot_free(&snapshot);
+	limit_loopback();
 	reorder();
 	netdev_notify();
 	return 0;

@@ -31,6 +31,7 @@ struct netdev {
 	const struct netdev_transport *transport;
 	uint64_t node_guid;
 	uint32_t mtu_bytes;
+	uint32_t mtu_limit_bytes; /* of packets, if smaller than mtu_bytes; 0: no limit (ADR 0073) */
 	uint32_t speed_mbps;
 	bool is_up;
 	bool is_loopback;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <infiniband/verbs.h>
 
+#include "base/util.h"
 #include "daemon/netdev.h"
 #include "wire/mad.h"
 
@@ -19,7 +20,9 @@ const struct netdev_transport netdev_roce_v2 = {
 uint8_t netdev_path_mtu(const struct netdev *dev)
 {
 	uint32_t header_bytes = dev->transport->header_bytes;
-	uint32_t room = dev->mtu_bytes > header_bytes ? dev->mtu_bytes - header_bytes : 0;
+	uint32_t limit = dev->mtu_limit_bytes ? dev->mtu_limit_bytes : dev->mtu_bytes;
+	uint32_t bytes = min_u32(limit, dev->mtu_bytes);
+	uint32_t room = bytes > header_bytes ? bytes - header_bytes : 0;
 	uint8_t mtu = IBV_MTU_4096;
 
 	while (mtu > IBV_MTU_256 && room < 128u << mtu)

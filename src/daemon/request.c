@@ -63,6 +63,7 @@ static int handle_device_get(struct session *session, struct request *request)
 	reply->dev_id = dev->dev_id;
 	reply->node_guid = dev->node_guid;
 	reply->netdev_mtu_bytes = dev->mtu_bytes;
+	reply->mtu_limit_bytes = dev->mtu_limit_bytes;
 	reply->speed_mbps = dev->speed_mbps;
 	reply->flags = (fault_device_is_active(dev, session->cred.uid) ? IPC_DEVICE_UP : 0u) |
 		       (dev->is_loopback ? IPC_DEVICE_LOOPBACK : 0u);

@@ -183,7 +183,7 @@ struct ipc_device_reply {
 	uint8_t transport_type; /* enum ibv_transport_type */
 	uint8_t link_layer;	/* IBV_LINK_LAYER_* */
 	uint8_t gid_type;	/* enum ibv_gid_type, of all GIDs */
-	uint32_t reserved;
+	uint32_t mtu_limit_bytes; /* the port reports the MTU of an interface with this one, if smaller; 0: no limit */
 	char name[IPC_IFNAME_BYTES]; /* the interface's, NUL terminated */
 	struct ipc_gid gids[IPC_GIDS_MAX];
 };

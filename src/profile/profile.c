@@ -136,15 +136,16 @@ static const struct {
 	const char *name;
 	const char *fw_ver;
 	const char *ca_type;
+	const char *board_id;
 	const struct setting *settings;
 	size_t count;
 } builtin[] = {
-	{"usrdma", NULL, NULL, NULL, 0},
-	{"rxe", "", NULL, rxe, COUNT(rxe)},
-	{"connectx-6", "20.29.1016", "MT4123", connectx6, COUNT(connectx6)},
-	{"connectx-7", "28.39.2048", "MT4129", connectx7, COUNT(connectx7)},
-	{"e810", "1.74", NULL, e810, COUNT(e810)},
-	{"erdma", NULL, NULL, erdma, COUNT(erdma)},
+	{"usrdma", NULL, "usrdma", "usrdma", NULL, 0},
+	{"rxe", "", NULL, NULL, rxe, COUNT(rxe)},
+	{"connectx-6", "20.29.1016", "MT4123", "MT_0000000223", connectx6, COUNT(connectx6)},
+	{"connectx-7", "28.39.2048", "MT4129", "MT_0000000838", connectx7, COUNT(connectx7)},
+	{"e810", "1.74", NULL, NULL, e810, COUNT(e810)},
+	{"erdma", NULL, NULL, NULL, erdma, COUNT(erdma)},
 };
 
 /* Names and ranges in settings. `words` is a list of words for the values 0, 1, ..., separated by a blank. */
@@ -205,6 +206,7 @@ int profile_by_name(const char *name, size_t length, struct profile *profile)
 	profile->name = builtin[i].name;
 	profile->fw_ver = builtin[i].fw_ver;
 	profile->ca_type = builtin[i].ca_type;
+	profile->board_id = builtin[i].board_id;
 	for (size_t at = 0; at < PROFILE_VALUES; at++)
 		profile->values[at] = PROFILE_UNSET;
 	for (size_t at = 0; at < builtin[i].count; at++)

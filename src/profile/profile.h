@@ -66,8 +66,9 @@ enum profile_value {
 
 struct profile {
 	const char *name;
-	const char *fw_ver;  /* NULL: not changed */
-	const char *ca_type; /* file hca_type in sysfs; NULL: no such file */
+	const char *fw_ver;   /* NULL: not changed */
+	const char *ca_type;  /* file hca_type in sysfs; NULL: no such file */
+	const char *board_id; /* likewise */
 	uint64_t values[PROFILE_VALUES];
 };
 

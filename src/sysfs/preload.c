@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -23,9 +24,8 @@
 
 /*
  * The library that `usrdma run` preloads. It replaces C library calls with a path parameter, for programs that read the
- * kernel's files of RDMA devices. A path in /sys/class/infiniband, /sys/class/infiniband_verbs or /dev/infiniband is
- * redirected to a tree of files of this process; other paths are not changed. A relative path needs no redirection:
- * after chdir() to one of these directories, the current directory is in the tree.
+ * kernel's files of RDMA devices. A path of such a file is redirected to a tree of files of this process; other paths are not
+ * changed. A relative path needs no redirection: after chdir() to one of these directories, the current directory is in the tree.
  */
 
 #define EXPORT __attribute__((visibility("default")))
@@ -67,6 +67,32 @@ static void *sysfs_preload_next_of(void **next, const char *name)
                                                                                           \
 		path = redirect_path(path, where);                                        \
 		return real arguments;                                                    \
+	}
+
+/* The same for functions that return a path, which is changed back. */
+#define WRAP_RESULT(name, parameters, arguments)                                                   \
+	LOOK_UP(name)                                                                              \
+	EXPORT char *name parameters;                                                              \
+	EXPORT char *name parameters                                                               \
+	{                                                                                          \
+		char *(*real)parameters = (char *(*)parameters)sysfs_preload_next_of(&next_##name, \
+										     #name);       \
+		char where[PATH_MAX];                                                              \
+                                                                                                   \
+		path = redirect_path(path, where);                                                 \
+		return redirect_result(real arguments);                                            \
+	}
+
+/* The same for functions that return the current directory. */
+#define WRAP_CURRENT(name, parameters, arguments)                                                  \
+	LOOK_UP(name)                                                                              \
+	EXPORT char *name parameters;                                                              \
+	EXPORT char *name parameters                                                               \
+	{                                                                                          \
+		char *(*real)parameters = (char *(*)parameters)sysfs_preload_next_of(&next_##name, \
+										     #name);       \
+                                                                                                   \
+		return redirect_result(real arguments);                                            \
 	}
 
 /* The same for functions with a parameter `mode`, which the caller passes only if the call may create a file. */
@@ -208,9 +234,16 @@ WRAP(ssize_t, readlinkat, (int dir_fd, const char *path, char *to, size_t bytes)
      (dir_fd, path, to, bytes))
 WRAP(ssize_t, __readlink_chk, (const char *path, char *to, size_t bytes, size_t room),
      (path, to, bytes, room))
-WRAP(char *, realpath, (const char *path, char *to), (path, to))
-WRAP(char *, __realpath_chk, (const char *path, char *to, size_t room), (path, to, room))
-WRAP(char *, canonicalize_file_name, (const char *path), (path))
+WRAP_RESULT(realpath, (const char *path, char *to), (path, to))
+WRAP_RESULT(__realpath_chk, (const char *path, char *to, size_t room), (path, to, room))
+WRAP_RESULT(canonicalize_file_name, (const char *path), (path))
+WRAP_CURRENT(getcwd, (char *to, size_t bytes), (to, bytes))
+WRAP_CURRENT(__getcwd_chk, (char *to, size_t bytes, size_t room), (to, bytes, room))
+WRAP_CURRENT(get_current_dir_name, (void), ())
+
+/* As for sysfs, the kernel reports no changes of directories: a program that waits for new devices reads them again. */
+WRAP(int, inotify_add_watch, (int inotify_fd, const char *path, uint32_t mask),
+     (inotify_fd, path, mask))
 
 WRAP_GLOB(glob, glob_t, preload_glob_read, stat, lstat)
 WRAP_GLOB(glob64, glob64_t, preload_glob_read64, stat64, lstat64)

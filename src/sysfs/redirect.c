@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,8 @@
 #include "base/util.h"
 #include "ipc/client.h"
 #include "profile/view.h"
+#include "sysfs/gid_table.h"
+#include "sysfs/parent.h"
 #include "sysfs/tree.h"
 
 /* The trees of all processes are in this directory. If the lock of a tree is free, its process has exited. */
@@ -31,14 +34,14 @@
 
 #define DEVICES_MAX 4096
 
-/* Directories of the kernel and their names in the tree. */
-static const struct {
-	const char *kernels;
-	const char *ours;
-} places[] = {
-	{"/sys/class/infiniband", "infiniband"},
-	{"/sys/class/infiniband_verbs", "infiniband_verbs"},
-	{"/dev/infiniband", "dev"},
+/*
+ * Directories of the kernel whose files are those of the tree, where they have the same paths. The directories of PCI functions
+ * and of devices that belong to one are others (parent_pci_length()).
+ */
+static const char *const places[] = {
+	"/sys/class/infiniband",	   "/sys/class/infiniband_verbs",
+	"/sys/devices/virtual/infiniband", "/sys/devices/virtual/infiniband_verbs",
+	"/sys/devices/virtual/usrdma",	   "/dev/infiniband",
 };
 
 /*
@@ -286,35 +289,75 @@ static void __attribute__((destructor)) leave(void)
 	close(trees_fd);
 }
 
-/* The tree's directory for a path in `places`, and the rest of the path; NULL: the path is not redirected. */
-static const char *place_of(const char *path, const char **rest)
+static bool redirect_is_at_or_below(const char *path, const char *place)
+{
+	size_t len = strlen(place);
+
+	return !strncmp(path, place, len) && (path[len] == '/' || path[len] == '\0');
+}
+
+static bool is_in_places(const char *path)
 {
 	for (size_t i = 0; i < COUNT(places); i++) {
-		size_t len = strlen(places[i].kernels);
-
-		if (!strncmp(path, places[i].kernels, len) &&
-		    (path[len] == '/' || path[len] == '\0')) {
-			*rest = path + len;
-			return places[i].ours;
-		}
+		if (redirect_is_at_or_below(path, places[i]))
+			return true;
 	}
-	return NULL;
+	return false;
+}
+
+/*
+ * Writes the path in the tree, whose root has the length *root_bytes. If pci_length is not 0, the first part of the path, with this
+ * length, is that of a PCI function, which may be one of the kernel. Returns whether the path is one of the tree. tree.lock held.
+ */
+static bool path_in_tree(const char *path, size_t pci_length, char where[PATH_MAX],
+			 size_t *root_bytes)
+{
+	int len = snprintf(where, PATH_MAX, "%s/%u", tree.path, tree.generation);
+	struct stat status;
+	bool is_there = true;
+
+	*root_bytes = (size_t)len;
+	if (strlen(path) >= PATH_MAX - *root_bytes)
+		return false;
+	memcpy(where + *root_bytes, path, strlen(path) + 1);
+	if (pci_length) {
+		char *end = where + *root_bytes + pci_length;
+
+		*end = '\0';
+		is_there = !lstat(where, &status);
+		*end = path[pci_length];
+	}
+	return is_there;
 }
 
 const char *redirect_path(const char *path, char where[PATH_MAX])
 {
 	int errno_before = errno;
-	const char *ours, *rest;
-	int len = -1;
+	size_t pci_length = path ? parent_pci_length(path) : 0;
+	bool is_changed = false;
+	size_t root_bytes;
 
-	ours = path ? place_of(path, &rest) : NULL;
-	if (!ours)
+	if (!path || (!pci_length && !is_in_places(path)))
 		return path;
 	pthread_mutex_lock(&tree.lock);
 	if (!redirect_refresh())
-		len = snprintf(where, PATH_MAX, "%s/%u/%s%s", tree.path, tree.generation, ours,
-			       rest);
+		is_changed = path_in_tree(path, pci_length, where, &root_bytes);
+	if (is_changed)
+		gid_table_redirect(where, root_bytes);
 	pthread_mutex_unlock(&tree.lock);
 	errno = errno_before;
-	return len > 0 && len < PATH_MAX ? where : path;
+	return is_changed ? where : path;
+}
+
+char *redirect_result(char *path)
+{
+	char *end = path ? strstr(path, "/" TREE_PREFIX) : NULL;
+
+	if (!end || strlen(end) <= strlen("/" TREE_PATTERN))
+		return path;
+	end += strlen("/" TREE_PATTERN);
+	end += strspn(end, "/0123456789") - 1;
+	if (!strncmp(end, "/sys/", strlen("/sys/")) || !strncmp(end, "/dev/", strlen("/dev/")))
+		memmove(path, end, strlen(end) + 1);
+	return path;
 }

@@ -12,4 +12,10 @@
  */
 const char *redirect_path(const char *path, char where[PATH_MAX]);
 
+/*
+ * Changes a path that a call returned: one in a tree, also in that of the parent process, becomes that of the kernel's file. Other
+ * paths are not changed. Returns path, which may be NULL.
+ */
+char *redirect_result(char *path);
+
 #endif

@@ -8,10 +8,9 @@
 #include "profile/view.h"
 
 /*
- * Creates regular files with the content that Linux has for an RDMA device in /sys/class/infiniband,
- * /sys/class/infiniband_verbs and /dev/infiniband. The files are in infiniband/, infiniband_verbs/ and dev/ of a
- * directory of the caller. Programs read them to determine the interface of a device, its GIDs and the types of the
- * GIDs.
+ * Creates files with the content that Linux has for an RDMA device in /sys and /dev. They have the same paths below a directory of
+ * the caller, the root of the tree: sys/class/infiniband is that of the devices. Programs read them to determine the interface of
+ * a device, its place in the machine, its GIDs and the types of the GIDs.
  */
 
 /* Creates the directories and the files that do not belong to one device. 0 or -errno. */

@@ -120,7 +120,7 @@ for name in os.listdir(top):
     found[name] = {"fw": read(name + "/fw_ver"), "guid": read(name + "/node_guid"), "rate": read(port + "rate"),
                    "net": os.listdir(top + name + "/device/net"),
                    "gids": {i: [read(port + "gids/" + i), read(port + "gid_attrs/types/" + i)]
-                            for i in os.listdir(top + port + "gids")}}
+                            for i in os.listdir(top + port + "gids") if set(read(port + "gids/" + i)) != {"0", ":"}}}
 found["nodes"] = sorted(os.listdir("/dev/infiniband"))
 found["verbs"] = {name: open("/sys/class/infiniband_verbs/" + name + "/ibdev").read().strip()
                   for name in os.listdir("/sys/class/infiniband_verbs") if name.startswith("uverbs")}

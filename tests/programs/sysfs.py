@@ -27,7 +27,7 @@ def devices(lab):
     check("lo" in names, f"{names}")
     state = seen(lab, "open('/sys/class/infiniband/lo/ports/1/state').read()")
     check(state == "4: ACTIVE\n", state)
-    kinds = seen(lab, "[open(name).read() for name in glob.glob('/sys/class/infiniband/lo/ports/1/gid_attrs/types/*')]")
+    kinds = seen(lab, "[open(f'/sys/class/infiniband/lo/ports/1/gid_attrs/types/{i}').read() for i in range(4)]")
     check(kinds and set(kinds) == {"RoCE v2\n"}, f"{kinds}")
     net = seen(lab, "os.listdir('/sys/class/infiniband/lo/device/net')")
     check(net == ["lo"], f"{net}")
@@ -38,7 +38,7 @@ def devices(lab):
 def shell(lab):
     """Tests the system calls of other programs: ls, cat, readlink, test."""
     for argv, wanted in ((["ls", "/sys/class/infiniband"], "lo"),
-                         (["sh", "-c", "ls -l /sys/class/infiniband 2>&1 | grep -v -e ^d -e ^total || echo silent"],
+                         (["sh", "-c", "ls -l /sys/class/infiniband 2>&1 | grep -v -e ^l -e ^total || echo silent"],
                           "silent"),
                          (["df", "--output=target", "/sys/class/infiniband"], "/"),
                          (["cat", "/sys/class/infiniband/lo/node_type"], "1: CA"),

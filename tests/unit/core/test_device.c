@@ -255,7 +255,20 @@ static void device_active_mtu_fits_interface_mtu(void **state)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		fake.device.info.netdev_mtu_bytes = rows[i].netdev_bytes;
 		assert_int_equal(device_active_mtu(&fake.device), rows[i].mtu);
+		assert_int_equal(device_path_mtu(&fake.device), rows[i].mtu);
 	}
+}
+
+/* The loopback device reports no larger MTU than the other devices, but accepts the MTU of its interface for a path. */
+static void device_active_mtu_is_limited_path_mtu_is_not(void **state)
+{
+	(void)state;
+	fake.device.info.netdev_mtu_bytes = 65536;
+	fake.device.info.mtu_limit_bytes = 1500;
+	assert_int_equal(device_active_mtu(&fake.device), IBV_MTU_1024);
+	assert_int_equal(device_path_mtu(&fake.device), IBV_MTU_4096);
+	fake.device.info.netdev_mtu_bytes = 600;
+	assert_int_equal(device_active_mtu(&fake.device), IBV_MTU_256);
 }
 
 static void device_notice_updates_port_and_reports_event(void **state)
@@ -563,6 +576,7 @@ int main(void)
 		DEVICE_TEST(ibv_get_device_list_without_daemon_fails),
 		DEVICE_TEST(ibv_get_device_list_invalid_reply_fails),
 		DEVICE_TEST(device_active_mtu_fits_interface_mtu),
+		DEVICE_TEST(device_active_mtu_is_limited_path_mtu_is_not),
 		DEVICE_TEST(device_notice_updates_port_and_reports_event),
 		DEVICE_TEST(device_notice_every_type_reports_its_event),
 		DEVICE_TEST(ibv_query_port_short_struct_is_not_overrun),

@@ -82,17 +82,17 @@ static void tree_add_device_has_sysfs_layout(void **state)
 
 	assert_int_equal(tree_begin(f->fd), 0);
 	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
-	assert_says(f, "infiniband/eth7/node_guid", "0123:4567:89ab:cdef\n");
-	assert_says(f, "infiniband/eth7/node_type", "1: CA\n");
-	assert_says(f, "infiniband/eth7/ports/1/state", "4: ACTIVE\n");
-	assert_says(f, "infiniband/eth7/ports/1/rate", "25 Gb/sec (1X)\n");
-	assert_says(f, "infiniband/eth7/ports/1/link_layer", "Ethernet\n");
-	assert_says(f, "infiniband/eth7/ports/1/pkeys/0", "0xffff\n");
-	assert_says(f, "infiniband/eth7/ports/1/cap_mask", "0x04010000\n");
-	assert_says(f, "infiniband_verbs/abi_version", "6\n");
-	assert_says(f, "infiniband_verbs/uverbs7/ibdev", "eth7\n");
-	assert_int_equal(faccessat(f->fd, "dev/uverbs7", R_OK | W_OK, 0), 0);
-	assert_int_equal(faccessat(f->fd, "dev/rdma_cm", R_OK | W_OK, 0), 0);
+	assert_says(f, "sys/class/infiniband/eth7/node_guid", "0123:4567:89ab:cdef\n");
+	assert_says(f, "sys/class/infiniband/eth7/node_type", "1: CA\n");
+	assert_says(f, "sys/class/infiniband/eth7/ports/1/state", "4: ACTIVE\n");
+	assert_says(f, "sys/class/infiniband/eth7/ports/1/rate", "25 Gb/sec (1X)\n");
+	assert_says(f, "sys/class/infiniband/eth7/ports/1/link_layer", "Ethernet\n");
+	assert_says(f, "sys/class/infiniband/eth7/ports/1/pkeys/0", "0xffff\n");
+	assert_says(f, "sys/class/infiniband/eth7/ports/1/cap_mask", "0x04010000\n");
+	assert_says(f, "sys/class/infiniband_verbs/abi_version", "6\n");
+	assert_says(f, "sys/class/infiniband_verbs/uverbs7/ibdev", "eth7\n");
+	assert_int_equal(faccessat(f->fd, "dev/infiniband/uverbs7", R_OK | W_OK, 0), 0);
+	assert_int_equal(faccessat(f->fd, "dev/infiniband/rdma_cm", R_OK | W_OK, 0), 0);
 }
 
 static void tree_add_device_types_are_those_of_the_device(void **state)
@@ -104,9 +104,9 @@ static void tree_add_device_types_are_those_of_the_device(void **state)
 	f->info.link_layer = 200;
 	assert_int_equal(tree_begin(f->fd), 0);
 	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
-	assert_says(f, "infiniband/eth7/node_type", "4: RNIC\n");
-	assert_says(f, "infiniband/eth7/ports/1/link_layer", "unknown\n");
-	assert_says(f, "infiniband/eth7/ports/1/gid_attrs/types/2", "IB/RoCE v1\n");
+	assert_says(f, "sys/class/infiniband/eth7/node_type", "4: RNIC\n");
+	assert_says(f, "sys/class/infiniband/eth7/ports/1/link_layer", "unknown\n");
+	assert_says(f, "sys/class/infiniband/eth7/ports/1/gid_attrs/types/2", "IB/RoCE v1\n");
 }
 
 static void tree_add_device_lists_valid_gids_only(void **state)
@@ -115,13 +115,13 @@ static void tree_add_device_lists_valid_gids_only(void **state)
 
 	assert_int_equal(tree_begin(f->fd), 0);
 	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
-	assert_says(f, "infiniband/eth7/ports/1/gids/0",
+	assert_says(f, "sys/class/infiniband/eth7/ports/1/gids/0",
 		    "fe80:0000:0000:0000:0000:0000:0000:0001\n");
-	assert_says(f, "infiniband/eth7/ports/1/gids/2",
+	assert_says(f, "sys/class/infiniband/eth7/ports/1/gids/2",
 		    "0000:0000:0000:0000:0000:ffff:0a01:0203\n");
-	assert_says(f, "infiniband/eth7/ports/1/gid_attrs/types/2", "RoCE v2\n");
-	assert_says(f, "infiniband/eth7/ports/1/gid_attrs/ndevs/2", "eth7\n");
-	assert_int_equal(faccessat(f->fd, "infiniband/eth7/ports/1/gids/1", F_OK, 0), -1);
+	assert_says(f, "sys/class/infiniband/eth7/ports/1/gid_attrs/types/2", "RoCE v2\n");
+	assert_says(f, "sys/class/infiniband/eth7/ports/1/gid_attrs/ndevs/2", "eth7\n");
+	assert_int_equal(faccessat(f->fd, "sys/class/infiniband/eth7/ports/1/gids/1", F_OK, 0), -1);
 }
 
 static void tree_add_device_links_interface(void **state)
@@ -132,7 +132,7 @@ static void tree_add_device_links_interface(void **state)
 
 	assert_int_equal(tree_begin(f->fd), 0);
 	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
-	n = readlinkat(f->fd, "infiniband/eth7/device/net/eth7", target, sizeof(target));
+	n = readlinkat(f->fd, "sys/class/infiniband/eth7/device/net/eth7", target, sizeof(target));
 	assert_int_equal(n, strlen("/sys/class/net/eth7"));
 	assert_memory_equal(target, "/sys/class/net/eth7", (size_t)n);
 }
@@ -154,7 +154,7 @@ static void tree_add_device_rate_has_width_of_port(void **state)
 		f->info.speed_mbps = rates[i].mbps;
 		assert_int_equal(tree_begin(f->fd), 0);
 		assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
-		assert_says(f, "infiniband/eth7/ports/1/rate", rates[i].expected);
+		assert_says(f, "sys/class/infiniband/eth7/ports/1/rate", rates[i].expected);
 	}
 }
 
@@ -166,8 +166,8 @@ static void tree_add_device_down_port_has_state_down(void **state)
 	f->info.speed_mbps = 0;
 	assert_int_equal(tree_begin(f->fd), 0);
 	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
-	assert_says(f, "infiniband/eth7/ports/1/state", "1: DOWN\n");
-	assert_says(f, "infiniband/eth7/ports/1/rate", "10 Gb/sec (1X)\n");
+	assert_says(f, "sys/class/infiniband/eth7/ports/1/state", "1: DOWN\n");
+	assert_says(f, "sys/class/infiniband/eth7/ports/1/rate", "10 Gb/sec (1X)\n");
 }
 
 /* The second device of an interface, with another name and the profile of an adapter. */
@@ -179,21 +179,27 @@ static void tree_add_device_shows_name_and_profile(void **state)
 	assert_int_equal(profile_by_name("connectx-6", strlen("connectx-6"), &profile), 0);
 	f->seen.name = "mlx5_1";
 	f->seen.rail = 1;
+	f->seen.order = 5;
 	f->seen.profile = &profile;
 	assert_int_equal(tree_begin(f->fd), 0);
 	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
-	assert_says(f, "infiniband/mlx5_1/node_guid", "0123:4567:88ab:cdef\n");
-	assert_says(f, "infiniband/mlx5_1/sys_image_guid", "0123:4567:89ab:cdef\n");
-	assert_says(f, "infiniband/mlx5_1/fw_ver", "20.29.1016\n");
-	assert_says(f, "infiniband/mlx5_1/hca_type", "MT4123\n");
-	assert_says(f, "infiniband/mlx5_1/device/vendor", "0x15b3\n");
-	assert_says(f, "infiniband/mlx5_1/device/device", "0x101b\n");
-	assert_says(f, "infiniband/mlx5_1/ports/1/rate", "200 Gb/sec (4X)\n");
-	assert_says(f, "infiniband/mlx5_1/ports/1/gid_attrs/types/4", "IB/RoCE v1\n");
-	assert_says(f, "infiniband/mlx5_1/ports/1/gid_attrs/types/5", "RoCE v2\n");
-	assert_says(f, "infiniband/mlx5_1/ports/1/gid_attrs/ndevs/5", "eth7\n");
-	assert_says(f, "infiniband_verbs/uverbs16777223/ibdev", "mlx5_1\n");
-	assert_int_equal(faccessat(f->fd, "infiniband/eth7", F_OK, 0), -1);
+	assert_says(f, "sys/class/infiniband/mlx5_1/node_guid", "0123:4567:88ab:cdef\n");
+	assert_says(f, "sys/class/infiniband/mlx5_1/sys_image_guid", "0123:4567:88ab:cdef\n");
+	assert_says(f, "sys/class/infiniband/mlx5_1/fw_ver", "20.29.1016\n");
+	assert_says(f, "sys/class/infiniband/mlx5_1/hca_type", "MT4123\n");
+	assert_says(f, "sys/class/infiniband/mlx5_1/device/vendor", "0x15b3\n");
+	assert_says(f, "sys/class/infiniband/mlx5_1/device/device", "0x101b\n");
+	assert_says(f, "sys/class/infiniband/mlx5_1/device/class", "0x020000\n");
+	assert_says(f, "sys/class/infiniband/mlx5_1/device/max_link_speed", "16.0 GT/s PCIe\n");
+	assert_says(f, "sys/devices/pcif000:06/f000:06:00.0/infiniband/mlx5_1/board_id",
+		    "MT_0000000223\n");
+	assert_says(f, "sys/bus/pci/devices/f000:06:00.0/vendor", "0x15b3\n");
+	assert_says(f, "sys/class/infiniband/mlx5_1/ports/1/rate", "200 Gb/sec (4X)\n");
+	assert_says(f, "sys/class/infiniband/mlx5_1/ports/1/gid_attrs/types/4", "IB/RoCE v1\n");
+	assert_says(f, "sys/class/infiniband/mlx5_1/ports/1/gid_attrs/types/5", "RoCE v2\n");
+	assert_says(f, "sys/class/infiniband/mlx5_1/ports/1/gid_attrs/ndevs/5", "eth7\n");
+	assert_says(f, "sys/class/infiniband_verbs/uverbs16777223/ibdev", "mlx5_1\n");
+	assert_int_equal(faccessat(f->fd, "sys/class/infiniband/eth7", F_OK, 0), -1);
 }
 
 static void tree_add_device_invalid_name_fails(void **state)
@@ -218,7 +224,7 @@ static void tree_add_device_too_many_gids_are_limited(void **state)
 	f->info.gid_count = UINT32_MAX;
 	assert_int_equal(tree_begin(f->fd), 0);
 	assert_int_equal(tree_add_device(f->fd, &f->info, &f->seen), 0);
-	assert_says(f, "infiniband/eth7/ports/1/gids/0",
+	assert_says(f, "sys/class/infiniband/eth7/ports/1/gids/0",
 		    "fe80:0000:0000:0000:0000:0000:0000:0001\n");
 }
 

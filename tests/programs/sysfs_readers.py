@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Tests what programs of other projects find in /sys under `usrdma run`, program by program, for the loopback device, a
+virtual interface, a physical one and eight adapters (ADR 0073)."""
+
+import contextlib
+import errno
+import json
+import os
+import re
+import socket
+
+from tests.programs import lab as laboratory
+from tests.programs.lab import CLONE_NEWNS, LIBC, check, ip_command
+
+PYTHON = "/usr/bin/python3"
+RAILS = [f"mlx5_{number}" for number in range(8)]
+EINVAL = errno.errorcode[errno.EINVAL]
+ZERO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
+FUNCTION = re.compile(r"/sys/devices/pci(f000:0\d)/\1:00\.0$")
+
+# Names of counters that dashboards and alert rules have.
+PORT_COUNTERS = {"port_xmit_data", "port_rcv_data", "port_xmit_packets", "port_rcv_packets", "symbol_error",
+                 "link_downed", "link_error_recovery", "port_rcv_errors", "port_xmit_discards", "port_xmit_wait",
+                 "VL15_dropped", "unicast_rcv_packets", "multicast_xmit_packets"}
+MLX5_COUNTERS = {"out_of_sequence", "out_of_buffer", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err",
+                 "np_cnp_sent", "rp_cnp_handled", "rx_write_requests", "roce_adp_retrans", "lifespan"}
+RXE_COUNTERS = {"sent_pkts", "rcvd_pkts", "duplicate_request", "out_of_seq_request", "retry_exceeded_err",
+                "link_downed", "rdma_sends", "lifespan"}
+
+
+def read(lab, *devices, **env):
+    """What the readers find for these devices."""
+    with open(os.path.join(os.path.dirname(__file__), "sysfs_reader.py"), encoding="utf-8") as source:
+        program = lab.start(PYTHON, "-c", source.read(), *devices, **env)
+    return json.loads(program.finish(lab.seconds(30)).splitlines()[0])
+
+
+def verbs(lab, device, **env):
+    printed = lab.start("ibv_devinfo", "-v", "-d", device, **env).finish(lab.seconds(20))
+    return dict(re.findall(r"^\s*(\w+):\s+(\S.*)$", printed, re.M))
+
+
+def check_gids(found, interface, entries):
+    """Each index below the length of the table has its files, as on Linux; those of an empty entry cannot be read."""
+    types, ndevs = found["nccl"]["types"], found["ucx"]["ndevs"]
+    beyond = [["open", errno.ENOENT]] * (256 - entries)
+    check(types[entries:] == beyond and ndevs[entries:] == ["ENOENT"] * (256 - entries), f"{types[entries:]}")
+    for index, kind in enumerate(types[:entries]):
+        if kind == ["read", errno.EINVAL]:
+            check(ndevs[index] == EINVAL, f"{index}: {ndevs[index]}")
+        else:
+            check(kind in ("RoCE v2\n", "IB/RoCE v1\n"), f"{index}: {kind}")
+            check(ndevs[index] == interface, f"{index}: {ndevs[index]}")
+    valid = [kind for kind in types if isinstance(kind, str)]
+    check(valid and types[1] in valid and ["read", errno.EINVAL] in types, f"{types}")
+    check(found["threefs"]["types"] == [kind.rstrip("\n") if isinstance(kind, str) else EINVAL for kind in types[:32]],
+          f"{found['threefs']}")
+    calls = found["calls"]
+    check(set(calls["gids"].values()) == {entries}, f"{calls}")
+    check(calls["empty"] == [ZERO_GID, EINVAL, EINVAL], f"{calls}")
+    check(calls["first_empty"] == (calls["empty"] if entries > 255 else ["ENOENT"] * 3), f"{calls}")
+
+
+def check_calls(found, device, parent):
+    """Paths are those of the kernel in each result."""
+    calls, path = found["calls"], f"{parent}/infiniband/{device}"
+    check(found["torchcomms"]["path"] == calls["python"] == path, f"{calls} {found['torchcomms']}")
+    check(calls["link"] == "../.." + path[len("/sys"):] and calls["is_link"] and calls["is_directory"], f"{calls}")
+    check(calls["cwd"] == path + "/ports" and calls["same"] and all(calls["watches"]), f"{calls}")
+    check(calls["subsystem"] == "/sys/class/infiniband" and device in calls["listed"], f"{calls}")
+    check(calls["verbs"] == [parent + "/infiniband_verbs"], f"{calls}")
+    check(found["mooncake"]["above"] == parent, f"{found['mooncake']}")
+
+
+def check_monitors(found, device, info, counters):
+    """The files agree with the verbs, and the port has all counters."""
+    seen = found["monitors"]
+    check(f"/sys/class/infiniband/{device}/ports/1/state" in seen["found"], f"{seen}")
+    check(seen["port"]["state"] == "4: ACTIVE" and seen["port"]["link_layer"] == "Ethernet", f"{seen}")
+    check(re.fullmatch(r"[\d.]+ Gb/sec \(\d+X\)", seen["port"]["rate"]), f"{seen}")
+    check(seen["device"]["node_type"] == "1: CA" and seen["device"]["fw_ver"] == info["fw_ver"], f"{seen}")
+    for name in ("node_guid", "sys_image_guid"):
+        check(seen["device"][name] == info[name], f"{name}: {seen['device']}, {info[name]}")
+    check(info["node_guid"] == info["sys_image_guid"], f"{info}")
+    check(int(seen["device"]["hw_rev"], 16) == int(info["hw_ver"], 16), f"{seen}, {info['hw_ver']}")
+    check(PORT_COUNTERS <= set(seen["counters"]) and counters <= set(seen["hw_counters"]), f"{seen}")
+    for value in [*seen["counters"].values(), *seen["hw_counters"].values()]:
+        check(value.isdigit(), f"{seen}")
+
+
+def virtual_devices(lab):
+    """Without a profile, devices are below the directory of virtual devices, as those of rxe. Each has a device of its
+    own."""
+    names = [side["device"] for side in lab.sides]
+    found = read(lab, *names)
+    for name in names:
+        one = found[name]
+        check_calls(one, name, "/sys/devices/virtual")
+        check_gids(one, name, 256)
+        check_monitors(one, name, verbs(lab, name), RXE_COUNTERS)
+        path = f"/sys/devices/virtual/usrdma/{name}/port"
+        check(one["nvshmem"]["device"] == one["nccl"]["path"] == path, f"{one['nccl']}")
+        check([one["nccl"]["subsystem"], one["ucx"]["function"]] == [None, None], f"{one['nccl']} {one['ucx']}")
+        check(one["threefs"]["net"] == [name] and one["threefs"]["device_is_link"], f"{one['threefs']}")
+    check(len({found[name]["nccl"]["place"] for name in names}) == len(names), "NCCL takes two devices for one")
+
+
+def eight_adapters(lab):
+    """Each device of a profile is an adapter: a PCI function on a bus of its own, with GUIDs of its own."""
+    interfaces = [lab.sides[number % len(lab.sides)]["device"] for number in range(len(RAILS))]
+    env = {"USRDMA_DEVICES": ",".join(f"{rail}={interface}" for rail, interface in zip(RAILS, interfaces)),
+           "USRDMA_PROFILE": "connectx-7"}
+    found = read(lab, *RAILS, **env)
+    for rail, interface in zip(RAILS, interfaces):
+        one = found[rail]
+        nccl, ucx = one["nccl"], one["ucx"]
+        path = nccl["path"]
+        check(FUNCTION.match(path) and path == one["nvshmem"]["device"], f"{path}, {one['nvshmem']}")
+        check(path == ucx["function"] == ucx["by_bus"], f"{path}, {ucx}")
+        check_calls(one, rail, path)
+        check_gids(one, interface, 255)
+        check_monitors(one, rail, verbs(lab, rail, **env), MLX5_COUNTERS)
+        files = one["monitors"]["device"]
+        check(files["hca_type"] == "MT4129" and files["board_id"].startswith("MT_"), f"{files}")
+        check(nccl["subsystem"] == "/sys/bus/pci" and nccl["class"] == "0x020000", f"{nccl}")
+        check([nccl["vendor"], nccl["device"]] == ucx["ids"] == ["0x15b3", "0x1021"], f"{nccl}, {ucx}")
+        link = ["32.0 GT/s PCIe", "16"]
+        check([nccl["max_link_speed"], nccl["max_link_width"]] == ucx["link"] == link, f"{nccl}, {ucx}")
+        node = nccl["numa_node"]
+        check(one["mooncake"]["numa_nodes"] == [node, node] and node.lstrip("-").isdigit(), f"{one['mooncake']}")
+        check(re.fullmatch(r"[0-9a-f]{1,8}(,[0-9a-f]{8})*", ucx["cpus"]), f"{ucx}")
+        check(int(ucx["cpus"].replace(",", ""), 16), f"{ucx}")
+        check(one["threefs"]["net"] == [interface] and one["threefs"]["device_is_link"], f"{one['threefs']}")
+    for values in ([found[rail]["nccl"]["place"] for rail in RAILS],
+                   [found[rail]["nccl"]["path"][:24] for rail in RAILS],
+                   [found[rail]["monitors"]["device"]["node_guid"] for rail in RAILS],
+                   [found[rail]["monitors"]["device"]["sys_image_guid"] for rail in RAILS]):
+        check(len(set(values)) == len(RAILS), f"{values}")
+
+
+@contextlib.contextmanager
+def physical(interface):
+    """In this mount namespace, /sys shows that the interface is that of a PCI function."""
+    fake = "/sys/class/net"
+    home = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    index = str(socket.if_nametoindex(interface))
+    check(LIBC.unshare(CLONE_NEWNS) == 0, "no mount namespace")
+    try:
+        ip_command("mount", "--make-rprivate", "/")
+        ip_command("mount", "-t", "tmpfs", "-o", "mode=755", "none", fake)
+        function = f"{fake}/pci/0000:81:00.0"
+        os.makedirs(function)
+        os.makedirs(f"{fake}/{interface}")
+        for name, value in ((f"{function}/numa_node", "1"), (f"{function}/local_cpus", "ff00"),
+                            (f"{function}/local_cpulist", "8-15"), (f"{fake}/{interface}/ifindex", index)):
+            with open(name, "w", encoding="ascii") as file:
+                file.write(value + "\n")
+        os.symlink(function, f"{fake}/{interface}/device")
+        yield function
+    finally:
+        LIBC.setns(home, CLONE_NEWNS)
+        os.close(home)
+
+
+def physical_interface(lab):
+    """A device of an interface that has a PCI function: `device` is this function without a profile; with one, the
+    adapter has the place of the function."""
+    interface = lab.sides[-1]["device"]
+    with physical(interface) as function:
+        plain = read(lab, interface)[interface]
+        check(plain["nccl"]["path"] == function and plain["nccl"]["numa_node"] == "1", f"{plain['nccl']}")
+        check(plain["torchcomms"]["path"] == f"/sys/devices/virtual/infiniband/{interface}", f"{plain['torchcomms']}")
+        adapters = read(lab, "a", "b", USRDMA_DEVICES=f"a={interface},b={interface}", USRDMA_PROFILE="connectx-6")
+        for adapter in adapters.values():
+            check(FUNCTION.match(adapter["nccl"]["path"]) and adapter["nccl"]["numa_node"] == "1" and
+                  adapter["nccl"]["local_cpus"] == "ff00", f"{adapter['nccl']}")
+        check(adapters["a"]["nccl"]["path"] != adapters["b"]["nccl"]["path"], f"{adapters}")
+
+
+def other_functions(lab):
+    """The kernel's PCI functions are not hidden."""
+    text = "import os; print(sorted(os.listdir('/sys/bus/pci/devices')) if os.path.isdir('/sys/bus/pci') else [])"
+    seen = lab.start(PYTHON, "-c", text, USRDMA_PROFILE="connectx-7").finish(lab.seconds(20)).splitlines()[0]
+    there = sorted(os.listdir("/sys/bus/pci/devices")) if os.path.isdir("/sys/bus/pci/devices") else []
+    check(seen == str(there), f"{seen}, {there}")
+
+
+def loopback_mtu(lab):
+    """The loopback device has no larger MTU than the other devices, so that UCX does not prefer it for connections to
+    other hosts. The MTU of a path within the host is not limited."""
+    mtus = [verbs(lab, device)["active_mtu"] for device in ("lo", "own0")]
+    check(mtus == ["1024 (3)"] * 2, f"{mtus}")
+    ip_command(*"ip link set own0 mtu 9000".split())
+    try:
+        laboratory.wait_until(lambda: verbs(lab, "lo")["active_mtu"] == "4096 (5)", lab.seconds(20), "MTU 4096 of lo")
+        ip_command(*"ip link set own0 mtu 600".split())
+        laboratory.wait_until(lambda: verbs(lab, "lo")["active_mtu"] == "256 (1)", lab.seconds(20), "MTU 256 of lo")
+        port = lab.port()
+        server = lab.start("ibv_rc_pingpong", "-d", "lo", "-g", 1, "-m", 4096, "-n", 10, "-p", port)
+        lab.listens_tcp(server, port)
+        lab.start("ibv_rc_pingpong", "-d", "lo", "-g", 1, "-m", 4096, "-n", 10, "-p", port,
+                  "127.0.0.1").finish(lab.seconds(20))
+        server.finish(lab.seconds(20))
+    finally:
+        ip_command(*"ip link set own0 mtu 1500".split())
+
+
+def body(lab, cases):
+    for case in (virtual_devices, eight_adapters, other_functions):
+        cases.run(case.__name__.replace("_", " "), case, lab)
+    if lab.isolated:
+        cases.run("loopback mtu", loopback_mtu, lab)
+        cases.run("physical interface", physical_interface, lab)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)
