@@ -183,6 +183,7 @@ static const struct {
 	[PROFILE_GID_LAYOUT] = {"gid_layout", GID_LAYOUT_COUNT - 1, "usrdma single pairs"},
 	[PROFILE_RATE] = {"rate", 1000000, NULL},
 	[PROFILE_LANES] = {"lanes", 12, NULL},
+	[PROFILE_GPU] = {"gpu", 1, "no yes"},
 };
 
 static_assert(COUNT(attributes) == PROFILE_VALUES, "a name for each attribute");

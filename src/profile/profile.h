@@ -54,6 +54,7 @@ enum profile_value {
 	PROFILE_GID_LAYOUT, /* enum gid_layout */
 	PROFILE_RATE,	    /* of the port, in Gbit/s */
 	PROFILE_LANES,	    /* width of the port: 1, 2, 4, 8 or 12 */
+	PROFILE_GPU,	    /* 1: the probe for dma-buf support of ibv_reg_dmabuf_mr() succeeds */
 	PROFILE_VALUES
 };
 
