@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Tests what AI stacks do with RDMA devices: the probe for GPU memory, and libraries that travel
-inside Python wheels."""
+"""Tests what AI stacks do with RDMA devices: the calls of NCCL's InfiniBand transport, the probe for GPU memory, and
+libraries that travel inside Python wheels."""
 
 import glob
+import json
 import os
+import re
 import shutil
 import sys
 
@@ -16,6 +18,28 @@ PYTHON = "/usr/bin/python3"
 PYVERBS = "/usr/lib/python3/dist-packages/pyverbs"
 COPY = "libibverbs-9f3e41ab.so.1"
 
+# Eight devices of one interface, which have the ids and the GID table of ConnectX-7.
+RAILS = {"USRDMA_DEVICES": ",".join([f"mlx5_{rail}=lo" for rail in range(8)] + ["only"]),
+         "USRDMA_PROFILE": "connectx-7"}
+
+# Prints what NCCL reads in sysfs: the PCI device of each adapter, its bus, and the errnos of open(2) of the GID types.
+READ_SYSFS = """
+import json, os, sys
+found = {}
+for name in sys.argv[1:]:
+    top = "/sys/class/infiniband/" + name
+    types = []
+    for index in range(255):
+        try:
+            os.close(os.open(f"{top}/ports/1/gid_attrs/types/{index}", os.O_RDONLY))
+            types.append(0)
+        except OSError as error:
+            types.append(error.errno)
+    found[name] = {"link": os.path.islink(top + "/device"), "path": os.path.realpath(top + "/device"),
+                   "bus": os.path.basename(os.path.realpath(top + "/device/subsystem")), "types": sorted(set(types))}
+print(json.dumps(found))
+"""
+
 # A process that calls the private copy itself, as a library does that was loaded with RTLD_DEEPBIND. It ends with its
 # standard input.
 CALLS_COPY = f"""
@@ -27,6 +51,32 @@ verbs.ibv_get_device_list(ctypes.byref(count))
 print("devices:", count.value, flush=True)
 while True: __import__("signal").pause()
 """
+
+
+def net_ib(lab, count, env):
+    """Each device passes all calls. Without gpu=yes, no device reports that it registers the memory of GPUs."""
+    speed = "400000" if count else r"\d+"
+    printed = lab.start(lab.tool("net_ib"), **env).finish(lab.seconds(60))
+    gpu = "yes" if "gpu=yes" in env.get("USRDMA_PROFILE", "") else "no"
+    rails = re.findall(rf"^\S+: gids \d+ of \d+, index \d+, speed {speed} Mb/s, gpu {gpu}, transferred$", printed, re.M)
+    check(rails and f"\ndevices: {count or len(rails)}\n" in printed, printed)
+    check(not count or len(rails) == count, printed)
+
+
+def net_ib_reads_sysfs(lab, cases):
+    """Each adapter has a PCI device of its own, and the type of each GID index can be opened."""
+    names = [f"mlx5_{rail}" for rail in range(8)]
+    printed = lab.start(PYTHON, "-c", READ_SYSFS, *names, **RAILS).finish(lab.seconds(30))
+    found = json.loads(printed.splitlines()[0])
+    if not found["mlx5_0"]["link"]:
+        cases.skip("net_ib reads sysfs", "sysfs has no PCI devices")
+        return
+
+    def compare():
+        check(len({device["path"] for device in found.values()}) == 8, printed)
+        check(all(device["bus"] == "pci" and device["types"] == [0] for device in found.values()), printed)
+
+    cases.run("net_ib reads sysfs", compare)
 
 
 class Copies:
@@ -124,6 +174,12 @@ def system_libraries():
 
 
 def body(lab, cases):
+    gpu = {"USRDMA_DEVICES": "mlx5_0=lo,only", "USRDMA_PROFILE": "connectx-7,gpu=yes"}
+    for name, count, env in (("default", None, {}), ("gpu=yes", 1, gpu),
+                             ("8 devices, local", 8, {**RAILS, "USRDMA_TRANSPORT": "local"}),
+                             ("8 devices, roce", 8, {**RAILS, "USRDMA_TRANSPORT": "roce"})):
+        cases.run(f"net_ib: {name}", net_ib, lab, count, env)
+    net_ib_reads_sysfs(lab, cases)
     cases.run("doctor_names_gpu_variables", doctor_names_gpu_variables, lab)
     system = system_libraries()
     if not system or sys.byteorder != "little":
