@@ -3040,14 +3040,16 @@ __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, u
  * *offset*: start of the range in *fd*, in bytes, with any alignment.
  * *length*: number of bytes, greater than 0.
  * *iova*: the address of the first byte, with the same offset in its page as *offset*.
- * *fd*: the file descriptor. The caller may close it afterwards.
+ * *fd*: the file descriptor. The caller may close it afterwards. -1 is a probe, as NCCL and UCX use
+ * it: EBADF reports that the memory of GPUs can be registered, EOPNOTSUPP that it cannot. usrdma's
+ * CPU copies the data and cannot map the memory of most GPUs. The result is therefore EOPNOTSUPP,
+ * unless the device has the attribute gpu=yes (usrdma(1), --profile).
  * *access*: as in ibv_reg_mr(), without IBV_ACCESS_ON_DEMAND.
  * Returns the MR, whose addr is NULL, or NULL with errno.
- * Errors: EBADF: *fd* is not open; EINVAL: *fd* can shrink, as files and memfds without
- * F_SEAL_SHRINK; the range exceeds *fd*; the exporter does not permit mapping; or as
- * ibv_reg_mr_iova();
- * EACCES, EPERM: *fd* does not permit the mapping that *access* needs; EOPNOTSUPP:
- * IBV_ACCESS_ON_DEMAND; EAGAIN: RLIMIT_MEMLOCK, of memfd_secret(); EIO: the process is a fork()ed
+ * Errors: EBADF: *fd* is not open, or it is -1 and the device has gpu=yes; EINVAL: *fd* can shrink,
+ * as files and memfds without F_SEAL_SHRINK; the range exceeds *fd*; or as ibv_reg_mr_iova();
+ * EACCES, EPERM: *fd* does not permit the mapping that *access* needs; EOPNOTSUPP: *fd* is -1; the
+ * exporter does not permit mapping; IBV_ACCESS_ON_DEMAND; EAGAIN: RLIMIT_MEMLOCK, of memfd_secret(); EIO: the process is a fork()ed
  * child, or the daemon has ended; ENOMEM: no memory, or max_mr MRs exist.
  * Threads: any. Does not block.
  * State: if the exporter revokes pages, operations on them fail as with an unmapped MR.

@@ -16,7 +16,10 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "core/context.h"
+#include "core/device.h"
 #include "core/mr.h"
+#include "core/pd.h"
 
 #ifndef DMA_BUF_MAGIC
 #define DMA_BUF_MAGIC 0x444d4142
@@ -24,6 +27,9 @@
 #ifndef SECRETMEM_MAGIC
 #define SECRETMEM_MAGIC 0x5345434d
 #endif
+
+/* The kernel's own number, which drivers of GPUs return from mmap(2). No errno of the C library has this value. */
+#define KERNEL_ENOTSUPP 524
 
 /*
  * The size of a dma-buf is fixed when it is exported, that of a secretmem file when it is first set, and that of a
@@ -40,6 +46,16 @@ static bool keeps_its_size(int fd)
 		return true;
 	seals = fcntl(fd, F_GET_SEALS);
 	return seals >= 0 && (seals & F_SEAL_SHRINK);
+}
+
+/*
+ * The descriptor -1 is a probe: NCCL and UCX take EBADF for "registers the memory of GPUs", and EOPNOTSUPP for "use host memory". The
+ * memory of most GPUs cannot be mapped, so the answer is EOPNOTSUPP unless the profile has gpu=yes.
+ */
+static int probe_result(struct ibv_pd *pd)
+{
+	return profile_value(to_pd(pd)->context->device->profile, PROFILE_GPU, 0) ? -EBADF :
+										    -EOPNOTSUPP;
 }
 
 /* 0 if the file contains [offset, offset + length), or -errno. */
@@ -69,6 +85,21 @@ static bool is_reachable(uint8_t *at)
 	return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
 }
 
+/*
+ * An exporter that does not support mapping fails with EINVAL, ENODEV or ENOTSUPP. Offset and length are valid, so EINVAL has no other
+ * cause. Some exporters refuse memory that the CPU cannot access with EPERM. For a memfd, EPERM reports F_SEAL_WRITE.
+ */
+static int map_error(int fd, int error)
+{
+	struct statfs fs;
+
+	if (error == EINVAL || error == ENODEV || error == KERNEL_ENOTSUPP)
+		return -EOPNOTSUPP;
+	if (error == EPERM && !fstatfs(fd, &fs) && fs.f_type == DMA_BUF_MAGIC)
+		return -EOPNOTSUPP;
+	return -error;
+}
+
 static int map(int fd, uint64_t offset, uint64_t length, unsigned int access,
 	       struct mr_mapping *mapping)
 {
@@ -78,7 +109,7 @@ static int map(int fd, uint64_t offset, uint64_t length, unsigned int access,
 	void *at = mmap(NULL, before + length, prot, MAP_SHARED, fd, (off_t)(offset - before));
 
 	if (at == MAP_FAILED)
-		return -errno;
+		return map_error(fd, errno);
 	mapping->start = at;
 	mapping->bytes = before + length;
 	mapping->addr = mapping->start + before;
@@ -96,7 +127,7 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 
 	if (fault_call_fails(__func__))
 		return NULL;
-	ret = dmabuf_range_check(fd, offset, length);
+	ret = fd < 0 ? probe_result(pd) : dmabuf_range_check(fd, offset, length);
 	/* On-demand paging applies to pages of the process; a dma-buf has none. */
 	if (!ret && (access & IBV_ACCESS_ON_DEMAND))
 		ret = -EOPNOTSUPP;

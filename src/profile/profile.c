@@ -190,6 +190,7 @@ static const struct {
 	[PROFILE_ERROR_DETAILS] = {"error_details", 1, "no yes"},
 	[PROFILE_EVENT_FOR_ERROR] = {"event_for_error", 1, "no yes"},
 	[PROFILE_EVENT_FOR_UNPOLLED] = {"event_for_unpolled", 1, "no yes"},
+	[PROFILE_GPU] = {"gpu", 1, "no yes"},
 };
 
 static_assert(COUNT(attributes) == PROFILE_VALUES, "a name for each attribute");

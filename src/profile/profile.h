@@ -58,6 +58,7 @@ enum profile_value {
 	PROFILE_ERROR_DETAILS,	 /* error completions have opcode, byte_len and vendor_err */
 	PROFILE_EVENT_FOR_ERROR, /* with solicited_only, an error completion generates an event */
 	PROFILE_EVENT_FOR_UNPOLLED, /* ibv_req_notify_cq() generates one if the CQ has a new completion */
+	PROFILE_GPU, /* 1: the probe for dma-buf support of ibv_reg_dmabuf_mr() succeeds */
 	PROFILE_VALUES
 };
 

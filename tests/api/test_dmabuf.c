@@ -9,11 +9,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,6 +24,9 @@
 #ifndef SYS_memfd_secret
 #define SYS_memfd_secret 447
 #endif
+
+#define PLAIN_DEVICE "plain"
+#define GPU_DEVICE   "gpu"
 
 #define FILE_BYTES 65536
 #define OFFSET	   5000 /* not page-aligned */
@@ -199,6 +205,7 @@ static void ibv_reg_dmabuf_mr_invalid_argument_fails(void **state)
 {
 	int growable = sealed_file(F_SEAL_SHRINK), loose = sealed_file(F_SEAL_GROW);
 	int fixed = sealed_file(F_SEAL_SHRINK | F_SEAL_WRITE), event_fd = eventfd(0, EFD_CLOEXEC);
+	int closed = sealed_file(F_SEAL_SHRINK);
 	struct ibv_mr_init_attr attr = {
 		.length = 4096,
 		.fd = growable,
@@ -207,7 +214,8 @@ static void ibv_reg_dmabuf_mr_invalid_argument_fails(void **state)
 	struct ibv_mr *mr;
 
 	(void)state;
-	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, -1, 0), EBADF);
+	close(closed);
+	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, closed, 0), EBADF);
 	/* The file could shrink while it is registered. */
 	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, loose, 0), EINVAL);
 	assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, event_fd, 0), EINVAL);
@@ -237,6 +245,90 @@ static void ibv_reg_dmabuf_mr_invalid_argument_fails(void **state)
 	close(loose);
 	close(fixed);
 	close(event_fd);
+}
+
+/* The errno of the registration of descriptor -1 at the device with this name. */
+static int probe(const char *name, size_t length)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	int i = 0, error;
+
+	assert_non_null(list);
+	while (list[i] && strcmp(ibv_get_device_name(list[i]), name) != 0)
+		i++;
+	assert_non_null(list[i]);
+	ctx = ibv_open_device(list[i]);
+	assert_non_null(ctx);
+	ibv_free_device_list(list);
+	pd = ibv_alloc_pd(ctx);
+	assert_non_null(pd);
+	errno = 0;
+	assert_null(ibv_reg_dmabuf_mr(pd, 0, length, 0, -1, IBV_ACCESS_LOCAL_WRITE));
+	error = errno;
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(ctx), 0);
+	return error;
+}
+
+/* NCCL probes with length 0, UCX with the size of a page. EBADF promises that the memory of GPUs can be registered. */
+static void ibv_reg_dmabuf_mr_probe_succeeds_with_gpu_yes_only(void **state)
+{
+	(void)state;
+	assert_int_equal(probe(PLAIN_DEVICE, 0), EOPNOTSUPP);
+	assert_int_equal(probe(PLAIN_DEVICE, 4096), EOPNOTSUPP);
+	assert_int_equal(probe(GPU_DEVICE, 0), EBADF);
+	assert_int_equal(probe(GPU_DEVICE, 4096), EBADF);
+}
+
+/* Makes mmap(2) of this descriptor fail, as the driver of a GPU does, for the calling thread and until the process ends. */
+static void refuse_mapping(int fd, int error)
+{
+	const struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[4])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)fd, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)error),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]),
+					   .filter = (struct sock_filter *)filter};
+
+	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+/* NIXL uses host memory after EOPNOTSUPP. The exporters of GPUs fail with one of these numbers. */
+static void ibv_reg_dmabuf_mr_unmappable_memory_is_not_supported(void **state)
+{
+	static const int errors[] = {EINVAL, ENODEV, 524 /* the kernel's ENOTSUPP */};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		int fd = sealed_file(F_SEAL_SHRINK);
+
+		refuse_mapping(fd, errors[i]);
+		assert_null_errno(ibv_reg_dmabuf_mr(api.pd, 0, 4096, 0, fd, 0), EOPNOTSUPP);
+		/* Not closed: another test would get the number, which the filter still refuses. */
+	}
+}
+
+/* CUDA reserves the addresses of device memory with PROT_NONE. EFAULT is the result of ibv_reg_mr(3) for such memory on Linux. */
+static void ibv_reg_mr_reserved_addresses_of_a_gpu_fail(void **state)
+{
+	uint8_t *at = mmap(NULL, FILE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			   -1, 0);
+
+	(void)state;
+	assert_ptr_not_equal(at, MAP_FAILED);
+	assert_null_errno(ibv_reg_mr(api.pd, at, FILE_BYTES, ALL_ACCESS), EFAULT);
+	assert_null_errno(ibv_reg_mr(api.pd, at, 8, IBV_ACCESS_REMOTE_READ), EFAULT);
+	assert_null_errno(ibv_reg_mr_iova2(api.pd, at, FILE_BYTES, 0,
+					   ALL_ACCESS | IBV_ACCESS_RELAXED_ORDERING),
+			  EFAULT);
+	munmap(at, FILE_BYTES);
 }
 
 /* The descriptor is read-only, and write access is requested. */
@@ -274,6 +366,9 @@ static void ibv_reg_dmabuf_mr_secret_memory_above_memlock_fails(void **state)
 
 int main(void)
 {
+	int error = setenv("USRDMA_DEVICES", PLAIN_DEVICE "=lo:usrdma," GPU_DEVICE "=lo,only", 1) ||
+		    setenv("USRDMA_PROFILE", "usrdma,gpu=yes", 1);
+
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ibv_reg_dmabuf_mr_sealed_memfd_is_readable_by_peers),
 		cmocka_unit_test(ibv_reg_dmabuf_mr_secret_memory_is_moved_by_owner),
@@ -281,7 +376,11 @@ int main(void)
 		cmocka_unit_test(ibv_reg_dmabuf_mr_invalid_argument_fails),
 		cmocka_unit_test(ibv_reg_dmabuf_mr_read_only_descriptor_fails),
 		cmocka_unit_test(ibv_reg_dmabuf_mr_secret_memory_above_memlock_fails),
+		cmocka_unit_test(ibv_reg_dmabuf_mr_probe_succeeds_with_gpu_yes_only),
+		cmocka_unit_test(ibv_reg_mr_reserved_addresses_of_a_gpu_fail),
+		/* The last one: its system call filter stays. */
+		cmocka_unit_test(ibv_reg_dmabuf_mr_unmappable_memory_is_not_supported),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return error ? EXIT_FAILURE : cmocka_run_group_tests(tests, setup, teardown);
 }

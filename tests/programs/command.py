@@ -21,6 +21,10 @@ from tests.programs.daemon_kit import daemon
 from tests.programs.lab import UID_NOBODY, WIRE, check, wait_until
 
 
+# What `usrdma run` preloads, in this order.
+PRELOADED = ("libusrdma-sysfs.so", "libusrdma-arena.so", "libibverbs.so.1", "librdmacm.so.1")
+
+
 def usrdma(lab, *argv, path=None, **extra_env):
     """Returns exit status, standard output and standard error."""
     identity = {"user": UID_NOBODY, "group": UID_NOBODY, "extra_groups": []} if lab.drops else {}
@@ -67,8 +71,8 @@ def library_path(lab):
         check(after.pop("LD_LIBRARY_PATH") == wanted, out + err)
         expected = dict(lab.env, **before)
         expected.pop("LD_LIBRARY_PATH", None)
-        preloaded = [*filter(None, [expected.pop("LD_PRELOAD", None)]), os.path.join(ours, "libusrdma-sysfs.so"),
-                     os.path.join(ours, "libusrdma-arena.so")]
+        preloaded = [*filter(None, [expected.pop("LD_PRELOAD", None)]),
+                     *(os.path.join(ours, name) for name in PRELOADED)]
         check(after.pop("LD_PRELOAD") == ":".join(preloaded), out + err)
         check({name: after.get(name) for name in expected} == expected, f"{after}")
         check(set(after) - set(expected) <= {"_", "PWD", "SHLVL"}, f"{set(after) - set(expected)}")
@@ -116,18 +120,17 @@ def moved(lab):
 
 def characters_of_the_path(lab):
     """The dynamic loader splits LD_PRELOAD at spaces, and LD_LIBRARY_PATH at colons and semicolons."""
-    names = ("libibverbs.so.1", "librdmacm.so.1", "libusrdma-sysfs.so", "libusrdma-arena.so")
     for folder, is_valid in (("with two spaces", True), ("a:b", False), ("a;b", False)):
         prefix = os.path.join(lab.scratch, folder)
         for part in ("bin", "lib/usrdma"):
             os.makedirs(os.path.join(prefix, part))
         path = shutil.copy(os.path.join(lab.tree, "usrdma"), os.path.join(prefix, "bin"))
-        for name in names:
+        for name in PRELOADED:
             shutil.copy(os.path.join(lab.tree, "lib", name), os.path.join(prefix, "lib/usrdma"))
         status, out, err = usrdma(lab, "run", "cat", "/proc/self/maps", path=path)
         if is_valid:
             check(status == 0 and not err, err)
-            for name in ("libusrdma-sysfs.so", "libusrdma-arena.so"):
+            for name in PRELOADED:
                 check(os.path.join(os.path.realpath(prefix), "lib/usrdma", name) in out, f"{name} is not loaded: {out}")
         else:
             check(status == 1 and not out and f"{folder}/lib/usrdma', contains ':' or ';'" in err, f"{status} {err}")

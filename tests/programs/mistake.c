@@ -36,6 +36,7 @@ struct mistake {
 	uint32_t length;     /* 0: LENGTH */
 	uint32_t rkey_added; /* to the valid rkey */
 	uint32_t lkey_added;
+	bool is_ucx_fence;     /* the request of UCX's strong fence: address 0, rkey 0xff */
 	int region_lacks;      /* access flags that the responder's region lacks */
 	unsigned int qp_lacks; /* and its queue pair */
 	bool has_other_pd;     /* the responder's region */
@@ -79,6 +80,7 @@ static const struct mistake mistakes[] = {
 	{.name = "fill_queue", .call = fill_queue},
 	{.name = "past_end", .length = BUF_BYTES},
 	{.name = "wrong_rkey", .rkey_added = 1},
+	{.name = "ucx_fence", .opcode = IBV_WR_RDMA_READ, .length = 8, .is_ucx_fence = true},
 	{.name = "no_remote_write", .region_lacks = REMOTE_WRITES},
 	{.name = "qp_access", .qp_lacks = REMOTE_WRITES},
 	{.name = "other_pd", .has_other_pd = true},
@@ -243,6 +245,10 @@ static int post(struct side *side, const struct mistake *mistake, const struct h
 				   },
 			   *bad;
 
+	if (mistake->is_ucx_fence) {
+		wr.wr.rdma.remote_addr = 0;
+		wr.wr.rdma.rkey = 0xff;
+	}
 	return ibv_post_send(side->qp, &wr, &bad);
 }
 

@@ -21,6 +21,8 @@ MISTAKES = {
     "past_end": (r"RDMA WRITE of 65,536 bytes at 0x[0-9a-f]+ with rkey 0x[0-9a-f]+ failed: 4,096 bytes past the end of "
                  "the region " + REGION, ["IBV_WC_REM_ACCESS_ERR, vendor_err 9"]),
     "wrong_rkey": (r"RDMA WRITE of 4,096 bytes .* no memory region of the peer has this rkey", []),
+    "ucx_fence": (r"RDMA READ of 8 bytes at 0x0 with rkey 0xff failed: no memory region of the peer has this rkey",
+                  ["UCX_FENCE_MODE=weak"]),
     "no_remote_write": ("the region " + REGION + r" permits only IBV_ACCESS_LOCAL_WRITE \| IBV_ACCESS_REMOTE_READ", []),
     "qp_access": (r"the peer's queue pair does not permit it: qp_access_flags are IBV_ACCESS_LOCAL_WRITE \| "
                   "IBV_ACCESS_REMOTE_READ", []),

@@ -21,7 +21,7 @@ struct doctor {
 void doctor_say(struct doctor *doctor, enum doctor_level level, const char *mend,
 		const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* The checks. Each prints one finding or more. */
+/* The checks. Each prints one finding or more, those of GPUs and of copies of libraries only if there are any. */
 void doctor_check_daemon(struct doctor *doctor);
 void doctor_check_devices(struct doctor *doctor);
 void doctor_check_namespaces(struct doctor *doctor);
@@ -31,6 +31,8 @@ void doctor_check_memory_access(struct doctor *doctor);
 void doctor_check_limits(struct doctor *doctor);
 void doctor_check_ipv6(struct doctor *doctor);
 void doctor_check_packet_filter(struct doctor *doctor);
+void doctor_check_copies(struct doctor *doctor);
+void doctor_check_gpu(struct doctor *doctor);
 
 /* Whether a host, a name or an address, can be reached from here. */
 void doctor_check_host(struct doctor *doctor, const char *host);

@@ -26,6 +26,13 @@
 #define ARENA_NAME     "libusrdma-arena.so"
 #define SHARE_VARIABLE "USRDMA_SHARE"
 
+/*
+ * The libraries themselves. They are preloaded for programs that are linked with a renamed copy, such as libibverbs-1a2b3c4d.so.1 of a
+ * Python wheel, which LD_LIBRARY_PATH does not replace (ADR 0074).
+ */
+#define VERBS_NAME  "libibverbs.so.1"
+#define RDMACM_NAME "librdmacm.so.1"
+
 /* Prepends dir to the search path of the dynamic loader. */
 static int library_path_set(const char *dir)
 {
@@ -98,6 +105,13 @@ int command_tool(int argc, char **argv)
 	return EXIT_FAILURE;
 }
 
+static int libraries_preload(const char *dir)
+{
+	if (preload_add(dir, PRELOAD_NAME) || (share_is_on() && preload_add(dir, ARENA_NAME)))
+		return -1;
+	return preload_add(dir, VERBS_NAME) || preload_add(dir, RDMACM_NAME) ? -1 : 0;
+}
+
 int command_run(int argc, char **argv)
 {
 	int first = run_devices_options(argc, argv);
@@ -128,7 +142,7 @@ int command_run(int argc, char **argv)
 		perror("usrdma: " PATH_VARIABLE);
 		return EXIT_FAILURE;
 	}
-	if (preload_add(dir, PRELOAD_NAME) || (share_is_on() && preload_add(dir, ARENA_NAME))) {
+	if (libraries_preload(dir)) {
 		perror("usrdma: " PRELOAD_VARIABLE);
 		return EXIT_FAILURE;
 	}

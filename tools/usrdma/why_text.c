@@ -547,10 +547,19 @@ static const char *wr_advice(const struct ipc_failure *failure)
 	}
 }
 
+/* UCX posts this request for a strong fence on devices other than mlx5, if it was built without parameter checks. */
+static bool is_ucx_fence(const struct ipc_failure *failure)
+{
+	return failure->vendor_err == VENDOR_ERR_RKEY && failure->opcode == IBV_WR_RDMA_READ &&
+	       failure->length == 8 && !failure->remote_addr && failure->rkey == 0xff;
+}
+
 const char *why_advice(const struct why_list *list, size_t root)
 {
 	const struct ipc_failure view = with_peers_view(list, root), *failure = &view;
 
+	if (is_ucx_fence(failure))
+		return "if the program uses UCX, this is its strong fence: set UCX_FENCE_MODE=weak";
 	if (failure->kind == IPC_FAILURE_WR && is_known_by_nak(list, root))
 		return "run usrdma why on the peer's host, which has the cause and the region";
 	if (failure->reason == IPC_REASON_QP_SIZE ||

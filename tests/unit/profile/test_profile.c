@@ -89,6 +89,11 @@ static void profile_set_parses_numbers_and_words(void **state)
 	assert_int_equal(profile_by_name("usrdma", 6, &profile), 0);
 	assert_int_equal(set(&profile, "max_qp=4"), 0);
 	assert_int_equal(set(&profile, "vendor_id=0x02c9"), 0);
+	assert_int_equal(set(&profile, "gpu=yes"), 0);
+	assert_int_equal(profile_value(&profile, PROFILE_GPU, 0), 1);
+	assert_int_equal(set(&profile, "gpu=no"), 0);
+	assert_int_equal(profile_value(&profile, PROFILE_GPU, 1), 0);
+	assert_int_equal(set(&profile, "gpu=maybe"), -EINVAL);
 	assert_int_equal(set(&profile, "gid_layout=pairs"), 0);
 	assert_int_equal(set(&profile, "atomic_cap=none"), 0);
 	assert_int_equal(set(&profile, "max_srq=0"), 0);
