@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 
 from tests.programs import lab as laboratory
@@ -165,6 +166,19 @@ def doctor_names_gpu_variables(lab):
         check((named in out) == is_warned, f"{env}: {out}")
 
 
+# Runs doctor where nvidia_peermem seems to be loaded.
+WITH_PEER_MEMORY = ("mount -t tmpfs none /sys/module && mkdir /sys/module/nvidia_peermem && "
+                    "echo 1 > /sys/module/nvidia_peermem/version && exec \"$0\" doctor")
+
+
+def doctor_names_peer_memory(lab):
+    """With nvidia_peermem, NCCL and UCX register device memory without a probe."""
+    argv = ["unshare", "-m", "sh", "-c", WITH_PEER_MEMORY, os.path.join(lab.tree, "usrdma")]
+    done = subprocess.run(argv, env=lab.env, capture_output=True, text=True, check=False, timeout=lab.seconds(30))
+    check("warning  GPU: /sys/module/nvidia_peermem/version exists" in done.stdout, done.stdout + done.stderr)
+    check("NCCL_NET_GDR_LEVEL=LOC" in done.stdout, done.stdout)
+
+
 def system_libraries():
     """The folder of the system's libibverbs and librdmacm, or None."""
     for folder in sorted(glob.glob("/usr/lib/*-linux-gnu")):
@@ -181,6 +195,8 @@ def body(lab, cases):
         cases.run(f"net_ib: {name}", net_ib, lab, count, env)
     net_ib_reads_sysfs(lab, cases)
     cases.run("doctor_names_gpu_variables", doctor_names_gpu_variables, lab)
+    if lab.drops:
+        cases.run("doctor_names_peer_memory", doctor_names_peer_memory, lab)
     system = system_libraries()
     if not system or sys.byteorder != "little":
         cases.skip("private copies", "no libibverbs and librdmacm of the system")
