@@ -694,8 +694,9 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
  * rdma_resolve_route(). The call uses the entry whose flags are IBV_PATH_FLAG_GMP,
  * IBV_PATH_FLAG_PRIMARY and IBV_PATH_FLAG_BIDIRECTIONAL. Its sgid and dgid must be those of the
  * resolved address, its MTU at most that of the interface, its P_Key 0xffff and its packet lifetime
- * at most 30. Flow label, traffic class, SL, MTU, rate and lifetime are used. 0 hops means 64; rate
- * 0 means that of the interface; LIDs are ignored.
+ * at most 30. Flow label, traffic class, SL, MTU, rate and lifetime are used. The hop limit is that
+ * of the path record; packets have that of the kernel's route, which 0 hops also means. Rate 0 means
+ * that of the interface; LIDs are ignored.
  *
  * *optval*: the value.
  * *optlen*: size of the value in bytes. It must be exactly that of the option's type.
