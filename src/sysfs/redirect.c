@@ -357,7 +357,7 @@ char *redirect_result(char *path)
 		return path;
 	end += strlen("/" TREE_PATTERN);
 	end += strspn(end, "/0123456789") - 1;
-	if (!strncmp(end, "/sys/", strlen("/sys/")) || !strncmp(end, "/dev/", strlen("/dev/")))
+	if (redirect_is_at_or_below(end, "/sys") || redirect_is_at_or_below(end, "/dev"))
 		memmove(path, end, strlen(end) + 1);
 	return path;
 }

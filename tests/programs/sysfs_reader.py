@@ -106,6 +106,7 @@ def calls(device):
             "listed": sorted(entry.name for entry in os.scandir(CLASS)),
             "same": text(f"{path}/node_guid") == text(f"{CLASS}/{device}/node_guid") == text("../node_guid"),
             "subsystem": libc_realpath(f"{CLASS}/{device}/subsystem"),
+            "above": [libc_realpath(f"{CLASS}/{device}/{up}") for up in ("..", "subsystem/..", "subsystem/../..")],
             "is_link": os.path.islink(f"{CLASS}/{device}"), "is_directory": os.path.isdir(path),
             "gids": {kind: len(os.listdir(f"{CLASS}/{device}/ports/1/{kind}"))
                      for kind in ("gids", "gid_attrs/types", "gid_attrs/ndevs")},

@@ -68,6 +68,7 @@ def check_calls(found, device, parent):
     check(calls["link"] == "../.." + path[len("/sys"):] and calls["is_link"] and calls["is_directory"], f"{calls}")
     check(calls["cwd"] == path + "/ports" and calls["same"] and all(calls["watches"]), f"{calls}")
     check(calls["subsystem"] == "/sys/class/infiniband" and device in calls["listed"], f"{calls}")
+    check(calls["above"] == [parent + "/infiniband", "/sys/class", "/sys"], f"{calls}")
     check(calls["verbs"] == [parent + "/infiniband_verbs"], f"{calls}")
     check(found["mooncake"]["above"] == parent, f"{found['mooncake']}")
 
