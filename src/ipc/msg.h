@@ -24,7 +24,7 @@
  * the client reports this to the user (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u
-#define IPC_VERSION	 22
+#define IPC_VERSION	 23
 #define IPC_MSG_MAX	 16384
 #define IPC_FDS_MAX	 4
 #define IPC_NAME	 "usrdmad" /* abstract AF_UNIX name: one daemon per network namespace */
