@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,13 @@ static int capture_open(struct command *command)
 
 static void capture_close(struct command *command)
 {
+	uint64_t records, packets;
+
+	if (command->pcapng) {
+		pcapng_counts(command->pcapng, &records, &packets);
+		fprintf(stderr, "usrdma: %" PRIu64 " event%s, %" PRIu64 " packet%s\n", records,
+			records == 1 ? "" : "s", packets, packets == 1 ? "" : "s");
+	}
 	pcapng_close(command->pcapng);
 	if (command->capture && command->capture != stdout && fclose(command->capture))
 		perror("usrdma: capture file");
@@ -115,8 +123,8 @@ int command_trace(int argc, char **argv)
 
 	(void)argc;
 	if (trace_options_parse(&command.options, argv, why)) {
-		fprintf(stderr, "usrdma: trace: %s; try 'usrdma --help'\n", why);
-		return EXIT_FAILURE;
+		fprintf(stderr, "usrdma: trace: %s; try 'usrdma trace --help'\n", why);
+		return EXIT_USAGE;
 	}
 	/* A reader that has ended, for example head(1), ends this command with EPIPE. */
 	signal(SIGPIPE, SIG_IGN);
