@@ -250,8 +250,10 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 	slots_init(&server->slots, server->daemon_id);
 	server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	error = -errno;
-	if (server->spare_fd < 0)
+	if (server->spare_fd < 0) {
+		log_user("cannot open /dev/null: %m; mount /dev in this root directory");
 		goto err_probes;
+	}
 	server->departed = json_object_new_object();
 	reserve_init();
 	error = closer_start(&server->closer, loop, on_closed);

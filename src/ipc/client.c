@@ -75,6 +75,13 @@ static int peer_check(struct ipc_client *client, enum ipc_role role)
 		return 0;
 	if (cred.uid == own && known_uid(own))
 		return 0;
+	if (cred.uid == own && access("/proc/self/uid_map", R_OK)) {
+		log_user(
+			"cannot check the user of the RDMA daemon (pid %ld): /proc/self/uid_map: %m; mount /proc in this root "
+			"directory, or use root's daemon",
+			(long)cred.pid);
+		return -EACCES;
+	}
 	if (cred.uid == own) {
 		log_user(
 			"the RDMA daemon of this machine (pid %ld) may belong to any user that this user "

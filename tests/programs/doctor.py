@@ -215,6 +215,24 @@ def small_limits_of_files(lab):
     lab.end_daemons()
 
 
+def root_without_proc_and_dev(lab):
+    """In a root directory without /proc and /dev the findings name the files that are missing."""
+    root = os.path.join(lab.scratch, "root")
+    os.makedirs(root)
+    script = """mount -t tmpfs none "$0" && cd "$0" || exit 9
+        for dir in usr lib lib64 bin etc; do
+            if [ -L /$dir ]; then cp -P /$dir .; elif [ -d /$dir ]; then mkdir $dir && mount --rbind /$dir $dir; fi
+        done
+        mkdir -p ".$1" && mount --rbind "$1" ".$1" || exit 9
+        chroot . "$1/usrdma" doctor; chroot . "$1/usrdma" run true"""
+    lab.end_daemons()
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script, root, os.path.realpath(lab.tree)], env=lab.env,
+                          capture_output=True, text=True, check=False, timeout=lab.seconds(30))
+    for text in ("problem  /proc/self/exe: No such file or directory: ", "problem  /dev/null: No such file or directory: "):
+        check(text in done.stdout, f"{done}")
+    check("cannot open /dev/null: " in done.stderr and "mount /proc" in done.stderr, f"{done}")
+
+
 def no_interface_is_up(lab):
     """In a new namespace `lo` is down: this is the only problem that doctor finds."""
     script = '"$0" doctor; "$0" status --json >/dev/null; for pid in $(pidof usrdmad); do [ "$(readlink ' \
@@ -282,7 +300,7 @@ def trace_of_nothing(lab):
 
 def body(lab, cases):
     far = [daemon_of_another_user, rules_of_the_daemons_user_are_shown, why_names_the_holder_of_the_port,
-           processes_of_other_users, no_interface_is_up]
+           processes_of_other_users, no_interface_is_up, root_without_proc_and_dev]
     for case in (fault_rules_are_shown, fault_is_confirmed, why_names_the_rule, why_names_the_rule_of_the_daemon,
                  why_of_an_unknown_pid, top_fits_the_terminal, top_without_programs,
                  small_limits_of_files, colours_on_terminals_only, qpns_have_one_notation, trace_of_nothing,

@@ -35,6 +35,7 @@ void doctor_check_libraries(struct doctor *doctor);
 void doctor_check_port(struct doctor *doctor);
 void doctor_check_memory_access(struct doctor *doctor);
 void doctor_check_limits(struct doctor *doctor);
+void doctor_check_files(struct doctor *doctor);
 void doctor_check_faults(struct doctor *doctor);
 void doctor_check_fault_variables(struct doctor *doctor);
 void doctor_check_ipv6(struct doctor *doctor);

@@ -142,6 +142,26 @@ void doctor_check_memory_access(struct doctor *doctor)
 			strerror(error));
 }
 
+void doctor_check_files(struct doctor *doctor)
+{
+	static const struct {
+		const char *path;
+		const char *mend;
+		const char *effect;
+	} files[] = {
+		{"/proc/self/exe", "mount -t proc proc /proc",
+		 "programs and devices are not found, and users other than root are refused"},
+		{"/dev/null", "mount --rbind /dev ROOT/dev, outside of this root directory",
+		 "no daemon can start here"},
+	};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		if (access(files[i].path, F_OK))
+			doctor_say(doctor, DOCTOR_PROBLEM, files[i].mend, "%s: %s: %s",
+				   files[i].path, strerror(errno), files[i].effect);
+	}
+}
+
 void doctor_check_limits(struct doctor *doctor)
 {
 	struct rlimit files, memory;
