@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fault_fired.h"
 #include "base/fault_names.h"
 #include "base/fault_set.h"
 #include "base/log.h"
@@ -216,7 +217,8 @@ static void print_fault(char *out, size_t out_bytes, const struct trace_event *e
 const struct trace_point point_fault = {TRACE_FAULT, "fault", print_fault};
 
 static void report(enum fault_point point, const struct fault_subject *subject,
-		   const struct fault *fault, const struct fault_firing *firing)
+		   const struct fault *fault, const struct fault_firing *firing,
+		   enum fault_source source)
 {
 	struct trace_event event = {
 		.qpn = subject->qpn,
@@ -238,6 +240,8 @@ static void report(enum fault_point point, const struct fault_subject *subject,
 	log_debug("fault injected: %s %s by rule %d, pass %" PRIu64 ", qpn 0x%x",
 		  fault_point_name(point), fault_action_name(fault->action), firing->rule + 1,
 		  firing->pass, subject->qpn);
+	fault_fired_note(subject->pid, subject->qpn, firing->rule + 1,
+			 source == SOURCE_ENVIRONMENT);
 	if (trace_is_on())
 		trace_emit(&point_fault, &event);
 }
@@ -247,6 +251,7 @@ static const struct fault_subject unknown_subject;
 bool fault_decide(enum fault_point point, const struct fault_subject *subject, struct fault *fault)
 {
 	struct fault_firing firing;
+	enum fault_source source = SOURCE_ENVIRONMENT;
 	bool is_due = false;
 
 	if (!subject)
@@ -258,12 +263,14 @@ bool fault_decide(enum fault_point point, const struct fault_subject *subject, s
 		if (set &&
 		    fault_set_decide(set, point, subject, is_due,
 				     i == SOURCE_COMMAND ? atomic_load(&shared_counters) : NULL,
-				     fault, &firing))
+				     fault, &firing)) {
 			is_due = true;
+			source = (enum fault_source)i;
+		}
 	}
 	atomic_fetch_sub(&users, 1);
 	if (is_due)
-		report(point, subject, fault, &firing);
+		report(point, subject, fault, &firing, source);
 	return is_due;
 }
 
@@ -276,7 +283,7 @@ bool fault_decide_in(struct fault_set *set, struct fault_counter *counters, enum
 		subject = &unknown_subject;
 	if (!fault_set_decide(set, point, subject, false, counters, fault, &firing))
 		return false;
-	report(point, subject, fault, &firing);
+	report(point, subject, fault, &firing, SOURCE_COMMAND);
 	return true;
 }
 

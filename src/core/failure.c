@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/fault_fired.h"
 #include "base/util.h"
 #include "core/engine.h"
 #include "core/mr.h"
@@ -92,6 +93,15 @@ static void failure_send_later(struct timer *timer, uint64_t now_ns)
 		failure_arm(engine, now_ns);
 }
 
+/* Names the rule that may have caused the failure. */
+static void name_fault(struct ipc_failure *failure)
+{
+	struct fault_fired fired;
+
+	if (fault_fired_for_qp(failure->qpn, &fired))
+		failure->fault_rule = fault_fired_code(&fired, &failure->fault_age_ms);
+}
+
 static void send_or_store(struct engine *engine, struct ipc_failure *failure)
 {
 	struct failure_reports *reports = &engine->failures;
@@ -102,6 +112,7 @@ static void send_or_store(struct engine *engine, struct ipc_failure *failure)
 	}
 	failure->hdr.type = IPC_FAILURE;
 	failure->time_ns = failure_wall_ns();
+	name_fault(failure);
 	failure->dropped = reports->dropped;
 	reports->dropped = 0;
 	reports->pending[reports->pending_count++] = *failure;

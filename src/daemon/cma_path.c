@@ -71,8 +71,10 @@ static int cma_path_find_path(struct cma_id *id)
 
 	if (!dev)
 		return -ENODEV;
-	if (!id->cm || !id->cm->ops->reaches(id->cm, id->route.dgid))
+	if (!id->cm || !id->cm->ops->reaches(id->cm, id->route.dgid)) {
+		cma_because(id->cma, IPC_REASON_CM_NO_PORT, 0, 0);
 		return -EHOSTUNREACH;
+	}
 	mtu = netdev_path_mtu(dev);
 	if (peer && netdev_path_mtu(peer) < mtu)
 		mtu = netdev_path_mtu(peer);

@@ -19,6 +19,7 @@
 #include "daemon/control_segment.h"
 #include "daemon/fault_device.h"
 #include "daemon/netdev.h"
+#include "daemon/probes_user.h"
 
 #define STRING_BYTES 128
 
@@ -46,6 +47,21 @@ static void report_forward(json_object *report, struct server *server)
 	add_u64(report, "roce_forwarded_datagrams", counters.datagrams);
 	add_u64(report, "roce_forward_ring_full", counters.ring_full);
 	add_u64(report, "roce_forward_dropped", counters.dropped);
+}
+
+/* The users with fault rules: the asker and the daemon's user, whose rules apply to all; root's report has all users. */
+static json_object *report_fault_uids(const struct session *asker)
+{
+	const struct server *server = asker->server;
+	json_object *uids = json_object_new_array();
+	const struct probes_user *user;
+
+	list_for_each_entry(user, &server->probes.users, node) {
+		if (user->has_rules && (asker->cred.uid == 0 || user->uid == asker->cred.uid ||
+					user->uid == server->uid))
+			json_object_array_add(uids, json_object_new_uint64(user->uid));
+	}
+	return uids;
 }
 
 static json_object *report_daemon(struct server *server)
@@ -237,6 +253,7 @@ static enum stage append_head(struct control_report *report)
 	control_append(report, "{\"daemon\":");
 	append_json(report, daemon);
 	json_object_put(daemon);
+	append_member(report, "fault_rule_uids", report_fault_uids(report->asker));
 	append_member(report, "devices", report_devices(report->asker));
 	begin_list(report, "processes");
 	return STAGE_PROCESSES;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/fault_fired.h"
 
 /* The number of stored failures of one user. Freed when it is 0. */
 struct failures_share {
@@ -126,6 +127,19 @@ static struct stored_failure *failures_new(struct failures *failures, uid_t uid)
 	return stored;
 }
 
+/* Names the rule that fired in the daemon for the process or its peer, unless the process has named one of its own. */
+static void name_fault(struct ipc_failure *failure)
+{
+	struct fault_fired fired;
+
+	/* Calls fail for the reasons that they report. */
+	if (failure->fault_rule || failure->kind == IPC_FAILURE_CALL)
+		return;
+	if (fault_fired_for_process(failure->pid, &fired) ||
+	    fault_fired_for_process(failure->peer_pid, &fired))
+		failure->fault_rule = fault_fired_code(&fired, &failure->fault_age_ms);
+}
+
 int failures_add(struct failures *failures, const struct ipc_failure *failure, pid_t pid, uid_t uid)
 {
 	struct stored_failure *stored;
@@ -144,6 +158,7 @@ int failures_add(struct failures *failures, const struct ipc_failure *failure, p
 	stored->failure.hdr = (struct ipc_hdr){0};
 	stored->failure.pid = pid;
 	stored->failure.uid = uid;
+	name_fault(&stored->failure);
 	if (!(failure->flags & IPC_FAILURE_NOTE))
 		failures->last_ns = clock_now_ns();
 	return 0;

@@ -386,7 +386,7 @@ int probes_enter(struct session *session, int *page)
 	struct probes_user *user = probes_user_get(server, session->user);
 
 	if (!user)
-		return -ENOMEM;
+		return -errno;
 	*page = fcntl(user->fd, F_DUPFD_CLOEXEC, 0);
 	if (*page < 0) {
 		int error = -errno;
@@ -454,7 +454,7 @@ static int set_rules_of(struct server *server, struct user *user, int fd)
 	int error;
 
 	if (!probes)
-		return -ENOMEM;
+		return -errno;
 	error = probes_user_set_rules(server, probes, fd);
 	if (!error)
 		notify_all_of(server, probes);

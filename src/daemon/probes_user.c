@@ -67,6 +67,7 @@ static int page_create(struct probes_user *user)
 struct probes_user *probes_user_get(struct server *server, struct user *user)
 {
 	struct probes_user *found = user->probes;
+	int error;
 
 	if (found) {
 		found->refs++;
@@ -78,8 +79,10 @@ struct probes_user *probes_user_get(struct server *server, struct user *user)
 	found->uid = user->uid;
 	found->lease.is_exempt = fair_share_is_exempt(user->uid, server->uid);
 	list_init(&found->lease.node);
-	if (page_create(found)) {
+	error = page_create(found);
+	if (error) {
 		free(found);
+		errno = -error;
 		return NULL;
 	}
 	found->refs = 1;

@@ -24,7 +24,7 @@ struct probes_user {
 	uint32_t notice;   /* number of the last change of which the engines are to be notified */
 };
 
-/* The page of a user with one more reference; created if it does not exist. NULL: no memory or descriptors. */
+/* The page of a user with one more reference; created if it does not exist. NULL and errno: ENOMEM, or no descriptor. */
 struct probes_user *probes_user_get(struct server *server, struct user *user);
 
 /* Drops a reference. The entry of a user without references and rules is freed. */

@@ -227,6 +227,18 @@ static void server_init(struct server *server)
 	failures_init(&server->failures);
 }
 
+/* The descriptor or -errno. */
+static int spare_open(void)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int error = -errno;
+
+	if (fd >= 0)
+		return fd;
+	log_user("cannot open /dev/null: %m; mount /dev in this root directory");
+	return error;
+}
+
 int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t idle_ms)
 {
 	/* As with failures, the user's time to wait applies to rules, too. */
@@ -248,10 +260,10 @@ int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t
 	    (ssize_t)sizeof(server->daemon_id))
 		goto err_probes;
 	slots_init(&server->slots, server->daemon_id);
-	server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	error = -errno;
-	if (server->spare_fd < 0)
+	error = spare_open();
+	if (error < 0)
 		goto err_probes;
+	server->spare_fd = error;
 	server->departed = json_object_new_object();
 	reserve_init();
 	error = closer_start(&server->closer, loop, on_closed);

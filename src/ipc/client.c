@@ -61,18 +61,27 @@ static int connect_once(struct ipc_client *client)
 }
 
 /* Checks that the daemon, which gets access to this process's memory, runs as root or as this user. 0 or -errno. */
-static int peer_check(int fd, enum ipc_role role)
+static int peer_check(struct ipc_client *client, enum ipc_role role)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 	uid_t own = geteuid();
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+	if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
 		return -errno;
+	client->daemon_pid = cred.pid;
+	client->daemon_uid = cred.uid;
 	if (cred.uid == 0)
 		return 0;
 	if (cred.uid == own && known_uid(own))
 		return 0;
+	if (cred.uid == own && access("/proc/self/uid_map", R_OK)) {
+		log_user(
+			"cannot check the user of the RDMA daemon (pid %ld): /proc/self/uid_map: %m; mount /proc in this root "
+			"directory, or use root's daemon",
+			(long)cred.pid);
+		return -EACCES;
+	}
 	if (cred.uid == own) {
 		log_user(
 			"the RDMA daemon of this machine (pid %ld) may belong to any user that this user "
@@ -366,8 +375,8 @@ static int client_hello(struct ipc_client *client, enum ipc_role role)
 	int error = call_locked(client, &request, sizeof(request), NULL, 0, &client->hello,
 				sizeof(client->hello), &page);
 
-	/* Without a free descriptor the client works, but cannot be traced. */
-	if (error == -EMFILE)
+	/* Without a free descriptor the client works, but cannot be traced. A daemon without one cannot serve it. */
+	if (error == -EMFILE && client->hello.hdr.status == 0)
 		error = 0;
 	else if (!error)
 		take_probe_page(client, page, role);
@@ -379,6 +388,10 @@ static int client_hello(struct ipc_client *client, enum ipc_role role)
 		log_user(
 			"usrdmad does not serve this program: %s has the maximum number of processes",
 			error == -EDQUOT ? "its user" : "the daemon");
+	else if (error == -EMFILE)
+		log_user(
+			"usrdmad does not serve this program: the daemon has reached its limit of open files; end the programs, so that it "
+			"ends, and start them with a larger limit (ulimit -Hn)");
 	return error == -ENODEV ? -EAGAIN : error;
 }
 
@@ -407,7 +420,7 @@ static int open_once(struct ipc_client *client, enum ipc_role role)
 			explain_spawn(error);
 		return error ? error : -EAGAIN;
 	}
-	error = peer_check(client->fd, role);
+	error = peer_check(client, role);
 	if (!error)
 		error = client_hello(client, role);
 	if (error)

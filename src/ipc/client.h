@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "ipc/msg.h"
 #include "ipc/queue.h"
@@ -18,6 +19,8 @@ struct ipc_client {
 	pthread_mutex_t lock;
 	int fd; /* -1: not connected */
 	int page_fd; /* CONTROL: the probe page of the client's user (base/probe_page.h); -1: not received */
+	pid_t daemon_pid; /* from the kernel, also if ipc_client_open() failed after connecting; 0: no daemon accepted */
+	uid_t daemon_uid;
 	enum ipc_role role;
 	uint32_t seq;
 	struct ipc_hello_reply hello;

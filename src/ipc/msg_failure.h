@@ -118,6 +118,8 @@ enum ipc_failure_reason {
 	IPC_REASON_UNACKED_ASYNC, /* events */
 	/* IPC_FAILURE_CALL of libibverbs: no route, or no reply of the next hop; local_ip and remote_ip are the GIDs */
 	IPC_REASON_UNREACHABLE,
+	/* IPC_FAILURE_CM: another program or the kernel has the UDP port of RoCEv2 */
+	IPC_REASON_CM_NO_PORT,
 	IPC_REASON_COUNT
 };
 
@@ -178,7 +180,8 @@ struct ipc_failure {
 	uint8_t remote_ip[16];
 	uint16_t local_port;
 	uint16_t remote_port;
-	uint32_t reserved;
+	uint16_t fault_rule; /* fired last for the QP or the process (fault_fired_code()); 0: none */
+	uint16_t fault_age_ms;
 };
 
 /*

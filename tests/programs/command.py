@@ -37,20 +37,27 @@ def usrdma(lab, *argv, path=None, **extra_env):
 def usage(lab):
     status, out, err = usrdma(lab, "--help")
     check(status == 0 and out.startswith("Usage: usrdma") and not err, out + err)
-    for name in ("doctor", "fault", "man", "run", "status", "top", "trace", "version"):
+    names = ("completion", "doctor", "fault", "man", "run", "status", "top", "trace", "version", "why")
+    for name in names:
         check(f"usrdma {name}" in out, f"no word about {name}")
-        check(usrdma(lab, name, "--help") == (0, out, ""), f"{name} --help")
+        status, own, err = usrdma(lab, name, "--help")
+        check(status == 0 and not err and own.startswith(f"Usage:\n  usrdma {name}") and len(own) < len(out) / 3,
+              f"{name} --help: {own}{err}")
+        check(not any(f"  usrdma {other} " in own for other in names if other != name), f"{name} --help: {own}")
+        check(usrdma(lab, "help", name) == (0, own, ""), f"help {name}")
     for name in ("USRDMA_LOG", "USRDMA_TRANSPORT", "USRDMA_CM_TIMEOUT", "USRDMA_DEVICES", "USRDMA_PROFILE",
                  "USRDMA_SHARE", "USRDMA_FAULT"):
         check(name in out, f"no word about {name}")
-    for argv in ((), ("nonsense",), ("man",), ("man", "-k", "x"), ("version", "x"), ("status", "x"),
+    for argv in ((), ("nonsense",), ("man",), ("man", "-k"), ("version", "x"), ("status", "x"),
                  ("status", "--json", "x"), ("doctor", "-x"), ("top", "x"), ("top", "--interval"),
                  ("top", "--interval", "0"), ("top", "--count", "-1"), ("trace", "x"), ("trace", "--pid", "0"),
-                 ("fault", "x"), ("fault", "add"), ("run",), ("run", "--"), ("run", "-x", "true")):
+                 ("fault", "x"), ("fault", "add"), ("run",), ("run", "--"), ("run", "-x", "true"), ("why", "x"),
+                 ("help", "x")):
         status, out, err = usrdma(lab, *argv)
-        check(status == 1 and err and not out, f"{argv}: {status} {out} {err}")
-    status, out, err = usrdma(lab, "version")
-    check(status == 0 and out.startswith("usrdma ") and not err, out + err)
+        check(status == 2 and err and not out, f"{argv}: {status} {out} {err}")
+    for name in ("version", "--version", "-V"):
+        status, out, err = usrdma(lab, name)
+        check(status == 0 and out.startswith("usrdma ") and not err, out + err)
 
 
 def exit_status(lab):
@@ -220,7 +227,8 @@ def top_shows_rates(lab):
         for view in ("--qps", "--devices"):
             wait_until(lambda view=view: have_qp_rates(lab, view, {server.pid, client.pid}), lab.seconds(10), view)
         status, out, err = usrdma(lab, "top", "--interval", "0.1", "--count", "1", "--program", "no such program")
-        check(status == 0 and not err and len(out.splitlines()) == 1 and "SENT/s" in out, out + err)
+        check(status == 0 and not err and len(out.splitlines()) == 2 and "SENT/s" in out and
+              "has 'no such program' in its name" in out, out + err)
     finally:
         client.end()
         server.end()
@@ -320,7 +328,7 @@ def doctor_asks_another_host(lab):
             check(f"path MTU to {address}: 1500, packets of this size arrive\n" in out, out)
     with lab.far, daemon(lab, uid=0):
         status, out, err = usrdma(lab, "doctor", address)
-        check(status == 1 and f"problem  {address} does not answer" in out and "\n1 problems, " in out, out + err)
+        check(status == 1 and f"problem  {address} does not answer" in out and "\n1 problem, " in out, out + err)
         check(f"path MTU to {address}: 1500, packets of this size arrive\n" in out, out)
     lab.far = None
 

@@ -64,7 +64,7 @@ def mistakes_are_reported(lab):
                                (("scenario", "nonsense"), "unknown scenario 'nonsense'"),
                                (("scenario", "rnr-storm", "p=2"), "p is a number from 0 to 1"),
                                (("nonsense",), "usage:"), (("add",), "usage:"), (("--seed", "x"), "usage:")):
-        out = fault(lab, *arguments, wanted=1)
+        out = fault(lab, *arguments, wanted=2 if message == "usage:" else 1)
         check(message in out, f"{arguments}: {out}")
     check(list(counts(lab)) == ["message:drop:nth=5"], fault(lab))
     fault(lab, "clear")

@@ -2,6 +2,7 @@
 """Tests which files `make install` installs, and that programs run with the installed tree, also after it was moved."""
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -24,6 +25,9 @@ WANTED = [
     "lib/pkgconfig/usrdma/libibverbs.pc",
     "lib/pkgconfig/usrdma/librdmacm.pc",
     "lib/systemd/system/usrdmad.service",
+    "share/bash-completion/completions/usrdma",
+    "share/zsh/site-functions/_usrdma",
+    "share/fish/vendor_completions.d/usrdma.fish",
     "share/man/man1/usrdma.1",
     "share/usrdma/wireshark/heuristic_protos",
     "share/usrdma/wireshark/preferences",
@@ -65,10 +69,61 @@ def manual(lab, prefix):
                               env=dict(os.environ, MANPAGER="cat", MANWIDTH="100"), check=False)
         check(done.returncode == 0 and "usrdma" in done.stdout and words in done.stdout, f"{page}: {done.stdout[:500]}")
     done = subprocess.run([os.path.join(prefix, "bin", "usrdma"), "man", "nosuch"], stderr=subprocess.PIPE, check=False)
-    # usrdma(1): the status of man(1).
-    check(done.returncode == 16 and b"nosuch" in done.stderr, f"{done}")
+    check(done.returncode == 1 and b"nosuch" in done.stderr, f"{done}")
     shared = [name for _, _, names in os.walk(os.path.join(prefix, "share", "man")) for name in names]
     check(sorted(shared) == ["usrdma.1", "usrdma.7", "usrdmad.8"], f"{shared}")
+
+
+def printed(prefix, *argv):
+    """What `usrdma man` prints on a machine without man(1)."""
+    done = subprocess.run([os.path.join(prefix, "bin", "usrdma"), "man", *argv], capture_output=True, text=True,
+                          env=dict(os.environ, PATH="/nonexistent"), check=False)
+    check(done.returncode == 0 and not done.stderr, f"{argv}: {done}")
+    return done.stdout
+
+
+def manual_without_man(prefix):
+    """Without man(1) the page is printed as text: sections, options, prototypes, and no macro."""
+    page = printed(prefix, "usrdma")
+    check("USRDMA(1)\n\nNAME\n     usrdma - runs programs with RDMA in user space" in page, page[:500])
+    check("[--json | --prometheus]" in page and "\n           --only-devices\n" in page, page[:2000])
+    call = printed(prefix, "3", "rdma_connect")
+    check("     #include <rdma/rdma_cma.h>\n     int\n     rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param "
+          "*conn_param);\n" in call and "\nERRORS\n" in call, call[:1500])
+    check(printed(prefix, "ibv_wr_send_imm") == printed(prefix, "ibv_wr_send"), "a name on the page of another call")
+    for section, names in (("1", ["usrdma"]), ("3", ["ibv_post_send", "ibv_wc", "rdma_get_cm_event"]),
+                           ("7", ["usrdma", "rdma_cm"]), ("8", ["usrdmad"])):
+        for name in names:
+            text = printed(prefix, section, name)
+            macros = [line for line in text.splitlines() if re.search(r"^\.|\\[&(\[c]", line)]
+            check(not macros and len(text.splitlines()) > 15, f"{name}: {macros}")
+
+
+def manual_finds_constants(prefix):
+    """A constant shows or lists the pages that document it. -k searches names and descriptions."""
+    for word, page in (("IBV_WC_RETRY_EXC_ERR", "ibv_wc_status"), ("RDMA_CM_EVENT_REJECTED", "rdma_cm_event_type")):
+        out = printed(prefix, word)
+        check(re.search(rf"^{page}\(3\)  ", out, re.M), f"{word}: {out[:1000]}")
+    out = printed(prefix, "-k", "multicast")
+    check(re.search(r"^rdma_join_multicast\(3\)  ", out, re.M) and "ibv_attach_mcast(3)" in out, out)
+
+
+def completion(prefix):
+    """The words of the completion scripts come from the table of the help."""
+    command = os.path.join(prefix, "bin", "usrdma")
+    for words, some, none in (((), {"doctor", "why", "help", "rping"}, {"--json"}),
+                              (("status",), {"--json", "--prometheus"}, {"doctor"}),
+                              (("fault", "scenario"), {"rnr-storm", "lost-rep"}, {"--seed"}),
+                              (("man",), {"rdma_connect", "rdma_cm", "usrdma"}, set()),
+                              (("top", "--interval"), set(), {"--json"})):
+        done = subprocess.run([command, "completion", *words], capture_output=True, text=True, check=True)
+        printed_words = set(done.stdout.split())
+        check(some <= printed_words and not none & printed_words, f"{words}: {printed_words}")
+    script = os.path.join(prefix, "share/bash-completion/completions/usrdma")
+    code = (f'source {shlex.quote(script)}; COMP_WORDS=({shlex.quote(command)} status --pro); COMP_CWORD=2; _usrdma; '
+            f'echo "${{COMPREPLY[@]}}"')
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=False)
+    check(done.stdout == "--prometheus\n" and not done.stderr, f"{done}")
 
 
 def runs(lab, prefix):
@@ -137,6 +192,9 @@ def body(lab, cases):
     else:
         cases.skip("the manual is there", "no man")
     cases.run("rping runs from there", runs, lab, prefix)
+    cases.run("the manual without man", manual_without_man, prefix)
+    cases.run("the manual finds constants", manual_finds_constants, prefix)
+    cases.run("completion", completion, prefix)
     cases.run("our own rping runs from there", tool_runs, lab, prefix)
     cases.run("pkg-config names it", pkg_config, lab, prefix)
     cases.run("a prefix with a space", prefix_with_space, lab)

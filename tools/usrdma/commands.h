@@ -2,10 +2,14 @@
 #ifndef USRDMA_TOOLS_COMMANDS_H
 #define USRDMA_TOOLS_COMMANDS_H
 
+/* The exit status after an invalid command line. */
+#define EXIT_USAGE 2
+
 /*
  * One function per subcommand of `usrdma`, each in its own file. argv[0] is the subcommand's name. They print their own
  * errors and return the exit status.
  */
+int command_completion(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_fault(int argc, char **argv);
 int command_man(int argc, char **argv);

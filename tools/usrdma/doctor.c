@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "doctor.h"
 
+#include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
+#include "colour.h"
 #include "commands.h"
 #include "doctor_packages.h"
 #include "report.h"
@@ -15,11 +18,14 @@ void doctor_say(struct doctor *doctor, enum doctor_level level, const char *mend
 {
 	static const char *const words[] = {
 		[DOCTOR_OK] = "ok", [DOCTOR_WARNING] = "warning", [DOCTOR_PROBLEM] = "problem"};
+	static const enum colour colours[] = {[DOCTOR_OK] = COLOUR_GREEN,
+					      [DOCTOR_WARNING] = COLOUR_YELLOW,
+					      [DOCTOR_PROBLEM] = COLOUR_RED};
 	va_list args;
 
 	doctor->warnings += level == DOCTOR_WARNING;
 	doctor->problems += level == DOCTOR_PROBLEM;
-	printf("%-8s ", words[level]);
+	printf("%s%-8s%s ", colour(colours[level]), words[level], colour(COLOUR_NONE));
 	va_start(args, format);
 	vprintf(format, args);
 	va_end(args);
@@ -28,12 +34,37 @@ void doctor_say(struct doctor *doctor, enum doctor_level level, const char *mend
 		printf("         try: %s\n", mend);
 }
 
-static void (*const checks[])(struct doctor *doctor) = {
-	doctor_check_daemon,	    doctor_check_port,	    doctor_check_devices,
-	doctor_check_memory_access, doctor_check_limits,    doctor_check_ipv6,
-	doctor_check_packet_filter, doctor_check_libraries, doctor_check_namespaces,
-	doctor_check_packages,	    doctor_check_copies,    doctor_check_gpu,
+struct doctor_check {
+	void (*run)(struct doctor *doctor);
+	bool needs_report; /* of a daemon that serves this user */
 };
+
+static const struct doctor_check checks[] = {
+	{doctor_check_files, false},	     {doctor_check_daemon, false},
+	{doctor_check_port, true},	     {doctor_check_devices, true},
+	{doctor_check_memory_access, false}, {doctor_check_limits, false},
+	{doctor_check_ipv6, false},	     {doctor_check_packet_filter, false},
+	{doctor_check_libraries, false},     {doctor_check_namespaces, true},
+	{doctor_check_faults, true},	     {doctor_check_fault_variables, false},
+	{doctor_check_packages, false},	     {doctor_check_copies, false},
+	{doctor_check_gpu, false},
+};
+
+/* root reads the report of any user's daemon, which serves root's programs only if it is root's. */
+static void take_report(struct doctor *doctor)
+{
+	doctor->report = report_ask_daemon(&doctor->daemon);
+	if (!doctor->report || doctor->daemon.uid == 0 || doctor->daemon.uid == geteuid())
+		return;
+	json_object_put(doctor->report);
+	doctor->report = NULL;
+	doctor->daemon.error = -EACCES;
+}
+
+static const char *plural(unsigned int count)
+{
+	return count == 1 ? "" : "s";
+}
 
 int command_doctor(int argc, char **argv)
 {
@@ -41,16 +72,19 @@ int command_doctor(int argc, char **argv)
 
 	if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
 		fputs("usrdma: usage: usrdma doctor [HOST]\n", stderr);
-		return EXIT_FAILURE;
+		return EXIT_USAGE;
 	}
 	/* Messages about a daemon that does not answer stand before the findings. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	doctor.report = report_ask();
-	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
-		checks[i](&doctor);
+	take_report(&doctor);
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+		if (doctor.report || !checks[i].needs_report)
+			checks[i].run(&doctor);
+	}
 	if (argc == 2)
 		doctor_check_host(&doctor, argv[1]);
-	printf("%u problems, %u warnings\n", doctor.problems, doctor.warnings);
+	printf("%u problem%s, %u warning%s\n", doctor.problems, plural(doctor.problems),
+	       doctor.warnings, plural(doctor.warnings));
 	json_object_put(doctor.report);
 	return doctor.problems ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -4,6 +4,8 @@
 
 #include <json-c/json.h>
 
+#include "report.h"
+
 /* What a finding means for the user's programs. */
 enum doctor_level {
 	DOCTOR_OK,
@@ -12,7 +14,8 @@ enum doctor_level {
 };
 
 struct doctor {
-	json_object *report; /* of the daemon; NULL: no daemon answered */
+	struct report_daemon daemon;
+	json_object *report; /* of the daemon, if it serves this user; NULL: no such daemon */
 	unsigned int warnings;
 	unsigned int problems;
 };
@@ -21,7 +24,10 @@ struct doctor {
 void doctor_say(struct doctor *doctor, enum doctor_level level, const char *mend,
 		const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* The checks. Each prints one finding or more, those of GPUs and of copies of libraries only if there are any. */
+/*
+ * The checks, in the table of doctor.c. Each prints one finding or more, those of GPUs and of copies of libraries only if there are any. A check that the table marks with needs_report is called only
+ * if doctor->report is not NULL.
+ */
 void doctor_check_daemon(struct doctor *doctor);
 void doctor_check_devices(struct doctor *doctor);
 void doctor_check_namespaces(struct doctor *doctor);
@@ -29,6 +35,9 @@ void doctor_check_libraries(struct doctor *doctor);
 void doctor_check_port(struct doctor *doctor);
 void doctor_check_memory_access(struct doctor *doctor);
 void doctor_check_limits(struct doctor *doctor);
+void doctor_check_files(struct doctor *doctor);
+void doctor_check_faults(struct doctor *doctor);
+void doctor_check_fault_variables(struct doctor *doctor);
 void doctor_check_ipv6(struct doctor *doctor);
 void doctor_check_packet_filter(struct doctor *doctor);
 void doctor_check_copies(struct doctor *doctor);

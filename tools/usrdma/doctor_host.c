@@ -126,7 +126,7 @@ static void check_exchanges(struct doctor *doctor, const char *host)
 		doctor_say(
 			doctor, DOCTOR_PROBLEM, "usrdma doctor, on that host",
 			"%s does not answer messages of connection management on UDP port 4791 (%s). Its RDMA "
-			"software does not run, or a packet filter drops the port",
+			"software does not run, a packet filter drops the port, or it has no route back to this host",
 			host, reach.cause);
 		return;
 	}
@@ -174,6 +174,7 @@ static void check_path_mtu(struct doctor *doctor, const char *host, int fd, bool
 {
 	int do_not_fragment = is_ipv6 ? IPV6_PMTUDISC_DO : IP_PMTUDISC_DO;
 	int arrives = -EMSGSIZE, mtu = 0;
+	char mend[NI_MAXHOST + sizeof("tracepath ")];
 
 	if (setsockopt(fd, is_ipv6 ? IPPROTO_IPV6 : IPPROTO_IP,
 		       is_ipv6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &do_not_fragment,
@@ -193,15 +194,17 @@ static void check_path_mtu(struct doctor *doctor, const char *host, int fd, bool
 		bytes = (size_t)mtu - headers;
 		arrives = full_size_arrives(fd, bytes < DATAGRAM_BYTES ? bytes : DATAGRAM_BYTES);
 	}
-	if (arrives == 1)
+	if (arrives == 1) {
 		doctor_say(doctor, DOCTOR_OK, NULL,
 			   "path MTU to %s: %d, packets of this size arrive", host, mtu);
-	else
+	} else {
+		snprintf(mend, sizeof(mend), "tracepath %s", host);
 		doctor_say(
-			doctor, DOCTOR_WARNING, "tracepath HOST",
+			doctor, DOCTOR_WARNING, mend,
 			"path MTU to %s: %d by the route, but no answer to a packet of this size (%s): a packet "
 			"filter drops the answer, or a link of the path has a smaller MTU",
 			host, mtu, arrives < 0 ? strerror(-arrives) : "no ICMP message");
+	}
 }
 
 void doctor_check_host(struct doctor *doctor, const char *host)
@@ -216,8 +219,10 @@ void doctor_check_host(struct doctor *doctor, const char *host)
 	}
 	fd = socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || connect(fd, address->ai_addr, address->ai_addrlen)) {
-		doctor_say(doctor, DOCTOR_PROBLEM, "ip route get ADDRESS", "%s: %s", host,
-			   strerror(errno));
+		char mend[NI_MAXHOST + sizeof("ip route get ")];
+
+		snprintf(mend, sizeof(mend), "ip route get %s", host);
+		doctor_say(doctor, DOCTOR_PROBLEM, mend, "%s: %s", host, strerror(errno));
 	} else {
 		check_exchanges(doctor, host);
 		check_path_mtu(doctor, host, fd, address->ai_family == AF_INET6);

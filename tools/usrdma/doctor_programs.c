@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the daemon reports of itself, the devices and the programs, and which libraries programs load. */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,16 +15,54 @@
 /* The smallest MTU of an interface whose port has an active MTU of 1024: the headers of IPv6, UDP and RoCEv2 take 92 bytes. */
 #define MTU_OF_1024 (1024 + 92)
 
+/* Why no daemon serves this user. */
+static void say_not_served(struct doctor *doctor)
+{
+	const struct report_daemon *daemon = &doctor->daemon;
+	char mend[160];
+
+	if (daemon->error == -EACCES && daemon->uid == geteuid()) {
+		doctor_say(
+			doctor, DOCTOR_PROBLEM, "unshare --map-user, newuidmap, or root's daemon",
+			"the daemon (pid %ld) may belong to a user that this user namespace does not map",
+			(long)daemon->pid);
+	} else if (daemon->error == -EACCES) {
+		snprintf(
+			mend, sizeof(mend),
+			"%skill %ld; systemctl enable --now usrdmad, whose daemon serves all users",
+			geteuid() == 0 ? "" : "ask root to run: ", (long)daemon->pid);
+		doctor_say(doctor, DOCTOR_PROBLEM, mend,
+			   "the daemon belongs to uid %u and serves only that user (pid %ld)",
+			   (unsigned int)daemon->uid, (long)daemon->pid);
+	} else if (daemon->error == -EPROTO) {
+		doctor_say(doctor, DOCTOR_PROBLEM,
+			   "stop the programs, and the daemon ends after the last one",
+			   "the daemon (pid %ld) has another protocol version than this command",
+			   (long)daemon->pid);
+	} else if (daemon->error == -EMFILE) {
+		doctor_say(
+			doctor, DOCTOR_PROBLEM,
+			"stop the programs, so that the daemon ends, and start them with a larger limit of open files (ulimit -Hn)",
+			"the daemon or this command has no free descriptor: %s", strerror(EMFILE));
+	} else if (daemon->error == -ENOENT) {
+		doctor_say(doctor, DOCTOR_PROBLEM, "make install",
+			   "the daemon program, usrdmad, is not installed beside this command");
+	} else {
+		doctor_say(doctor, DOCTOR_PROBLEM, "usrdmad --foreground", "no daemon answers: %s",
+			   strerror(-daemon->error));
+	}
+}
+
 void doctor_check_daemon(struct doctor *doctor)
 {
-	json_object *daemon = doctor->report ? json_object_object_get(doctor->report, "daemon") :
-					       NULL;
+	json_object *daemon;
 	const char *version;
 
-	if (!daemon) {
-		doctor_say(doctor, DOCTOR_PROBLEM, "usrdmad --foreground", "no daemon answers");
+	if (!doctor->report) {
+		say_not_served(doctor);
 		return;
 	}
+	daemon = json_object_object_get(doctor->report, "daemon");
 	version = text_of(daemon, "version");
 	if (strcmp(version, USRDMA_VERSION) != 0)
 		doctor_say(doctor, DOCTOR_WARNING,
@@ -37,8 +76,7 @@ void doctor_check_daemon(struct doctor *doctor)
 
 void doctor_check_devices(struct doctor *doctor)
 {
-	json_object *devices = doctor->report ? json_object_object_get(doctor->report, "devices") :
-						NULL;
+	json_object *devices = json_object_object_get(doctor->report, "devices");
 	size_t count = devices ? json_object_array_length(devices) : 0;
 
 	if (count == 0)
@@ -121,9 +159,7 @@ static int differs(const char *pid, const char *kind)
 void doctor_check_namespaces(struct doctor *doctor)
 {
 	static const char *const kinds[] = {"pid", "user"};
-	json_object *processes = doctor->report ?
-					 json_object_object_get(doctor->report, "processes") :
-					 NULL;
+	json_object *processes = json_object_object_get(doctor->report, "processes");
 	size_t count = processes ? json_object_array_length(processes) : 0;
 
 	for (size_t i = 0; i < count; i++) {

@@ -16,9 +16,8 @@
 #include <unistd.h>
 
 #include "doctor.h"
+#include "port_holder.h"
 #include "report.h"
-
-#define ROCE_PORT 4791
 
 /* The daemon has a socket for each of its slots, and each process needs one for each peer. */
 #define FILES_DAEMON  2048
@@ -49,88 +48,23 @@ static int kernel_devices(char *text, size_t size)
 	return count;
 }
 
-/* Returns the inode of a UDP socket on port 4791; 0: none that this file lists. */
-static unsigned long port_inode(const char *path)
-{
-	char line[LINE_BYTES];
-	FILE *file = fopen(path, "re");
-	unsigned long found = 0;
-
-	while (file && !found && fgets(line, sizeof(line), file)) {
-		unsigned long inode;
-		unsigned int port;
-
-		if (sscanf(line, " %*[^:]: %*[^:]:%x %*s %*s %*s %*s %*s %*s %*s %lu", &port,
-			   &inode) == 2 &&
-		    port == ROCE_PORT)
-			found = inode;
-	}
-	if (file)
-		fclose(file);
-	return found;
-}
-
-static bool process_has_socket(const char *pid, unsigned long inode)
-{
-	char path[PATH_MAX], target[64], wanted[64];
-	const struct dirent *entry;
-	bool found = false;
-	DIR *dir;
-
-	snprintf(wanted, sizeof(wanted), "socket:[%lu]", inode);
-	snprintf(path, sizeof(path), "/proc/%s/fd", pid);
-	dir = opendir(path);
-	while (dir && !found && (entry = readdir(dir))) {
-		ssize_t n;
-
-		snprintf(path, sizeof(path), "/proc/%s/fd/%s", pid, entry->d_name);
-		n = readlink(path, target, sizeof(target) - 1);
-		target[n > 0 ? n : 0] = '\0';
-		found = strcmp(target, wanted) == 0;
-	}
-	if (dir)
-		closedir(dir);
-	return found;
-}
-
-/* Describes the process that has the socket with this inode, as far as this user may see it. */
-static void describe_holder(unsigned long inode, char *text, size_t size)
-{
-	const struct dirent *entry;
-	DIR *dir = opendir("/proc");
-
-	snprintf(text, size, "a process of another user, or the kernel");
-	while (dir && inode && (entry = readdir(dir))) {
-		char path[PATH_MAX], name[32];
-
-		if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
-		    !process_has_socket(entry->d_name, inode))
-			continue;
-		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
-		snprintf(text, size, "%s, pid %.16s",
-			 file_first_line(path, name, sizeof(name)) ? name : "?", entry->d_name);
-		break;
-	}
-	if (dir)
-		closedir(dir);
-}
-
 void doctor_check_port(struct doctor *doctor)
 {
-	const char *state = doctor->report ?
-				    text_of(json_object_object_get(doctor->report, "daemon"),
-					    "roce_port") :
-				    "?";
+	const char *state = text_of(json_object_object_get(doctor->report, "daemon"), "roce_port");
 	char devices[LINE_BYTES], holder[LINE_BYTES];
-	unsigned long inode;
 
 	if (strcmp(state, "open") == 0) {
 		doctor_say(doctor, DOCTOR_OK, NULL, "UDP port %d: the daemon has it", ROCE_PORT);
 		return;
 	}
-	inode = port_inode("/proc/net/udp");
-	if (!inode)
-		inode = port_inode("/proc/net/udp6");
+	if (strcmp(state, strerror(EMFILE)) == 0) {
+		doctor_say(
+			doctor, DOCTOR_PROBLEM,
+			"stop the programs, so that the daemon ends, and start them with a larger limit of open files (ulimit -Hn)",
+			"UDP port %d: the daemon cannot open a socket for each process: %s. Other hosts cannot be reached",
+			ROCE_PORT, state);
+		return;
+	}
 	if (kernel_devices(devices, sizeof(devices)) && access("/sys/module/rdma_rxe", F_OK) == 0) {
 		doctor_say(
 			doctor, DOCTOR_PROBLEM, "rdma link show; rdma link delete NAME",
@@ -139,7 +73,8 @@ void doctor_check_port(struct doctor *doctor)
 			ROCE_PORT, state, devices);
 		return;
 	}
-	describe_holder(inode, holder, sizeof(holder));
+	if (!port_holder_describe(holder, sizeof(holder)))
+		snprintf(holder, sizeof(holder), "no socket that /proc/net/udp lists");
 	doctor_say(doctor, DOCTOR_PROBLEM, "ss -lunp sport = :4791",
 		   "UDP port %d: %s. It belongs to %s. Other hosts cannot be reached", ROCE_PORT,
 		   state, holder);
@@ -207,6 +142,26 @@ void doctor_check_memory_access(struct doctor *doctor)
 			strerror(error));
 }
 
+void doctor_check_files(struct doctor *doctor)
+{
+	static const struct {
+		const char *path;
+		const char *mend;
+		const char *effect;
+	} files[] = {
+		{"/proc/self/exe", "mount -t proc proc /proc",
+		 "programs and devices are not found, and users other than root are refused"},
+		{"/dev/null", "mount --rbind /dev ROOT/dev, outside of this root directory",
+		 "no daemon can start here"},
+	};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		if (access(files[i].path, F_OK))
+			doctor_say(doctor, DOCTOR_PROBLEM, files[i].mend, "%s: %s: %s",
+				   files[i].path, strerror(errno), files[i].effect);
+	}
+}
+
 void doctor_check_limits(struct doctor *doctor)
 {
 	struct rlimit files, memory;
@@ -214,9 +169,11 @@ void doctor_check_limits(struct doctor *doctor)
 	if (getrlimit(RLIMIT_NOFILE, &files) || getrlimit(RLIMIT_AS, &memory))
 		return;
 	if (files.rlim_max < FILES_DAEMON)
-		doctor_say(doctor, DOCTOR_PROBLEM, "ulimit -Hn 65536",
-			   "%llu open files at most: a daemon that this shell starts needs %d",
-			   (unsigned long long)files.rlim_max, FILES_DAEMON);
+		doctor_say(
+			doctor, DOCTOR_PROBLEM,
+			"as root: prlimit --nofile=65536 --pid $$; or nofile in limits.conf(5), --ulimit nofile=65536 of the container",
+			"%llu open files at most: a daemon that this shell starts needs %d",
+			(unsigned long long)files.rlim_max, FILES_DAEMON);
 	else if (files.rlim_cur < FILES_PROGRAM)
 		doctor_say(doctor, DOCTOR_WARNING, "ulimit -Sn 1024",
 			   "%llu open files for each program: too few for many peers",
@@ -234,6 +191,10 @@ void doctor_check_ipv6(struct doctor *doctor)
 {
 	char line[LINE_BYTES];
 
+	/* Interfaces that are down have no addresses, of IPv6 either. */
+	if (doctor->report &&
+	    json_object_array_length(json_object_object_get(doctor->report, "devices")) == 0)
+		return;
 	if (file_first_line("/proc/net/if_inet6", line, sizeof(line)))
 		doctor_say(doctor, DOCTOR_OK, NULL, "IPv6: interfaces have addresses");
 	else

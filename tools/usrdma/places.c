@@ -47,14 +47,29 @@ static bool candidate(const struct place *place, const char *own, const char *be
 	return len > 0 && (size_t)len < sizeof(path) && realpath(path, dir);
 }
 
+/* Once: a caller may look for several places. */
+static void report_no_proc(void)
+{
+	static bool is_reported;
+
+	if (!is_reported)
+		fputs("usrdma: /proc/self/exe cannot be read, so that this program does not find its files beside it; mount /proc\n",
+		      stderr);
+	is_reported = true;
+}
+
 bool place_find(enum place_name name, char *dir)
 {
 	const struct place *place = &places[name];
 	char own[PATH_MAX];
 	char *slash;
 
-	if (!realpath("/proc/self/exe", own) || !(slash = strrchr(own, '/')))
-		return candidate(place, "", place->installed, dir);
+	if (!realpath("/proc/self/exe", own) || !(slash = strrchr(own, '/'))) {
+		if (candidate(place, "", place->installed, dir))
+			return true;
+		report_no_proc();
+		return false;
+	}
 	*slash = '\0';
 	if (candidate(place, own, place->built, dir))
 		return true;

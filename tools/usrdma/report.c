@@ -31,13 +31,14 @@ static json_object *report_read(struct ipc_client *client, json_tokener *parser)
 	return report;
 }
 
-json_object *report_ask(void)
+json_object *report_ask_daemon(struct report_daemon *daemon)
 {
 	json_tokener *parser;
 	json_object *report = NULL;
 	struct ipc_client client;
 	int error = ipc_client_open(&client, IPC_ROLE_CONTROL);
 
+	*daemon = (struct report_daemon){error, client.daemon_pid, client.daemon_uid};
 	if (error == -ENOENT) {
 		fputs("usrdma: the daemon program, usrdmad, is not installed beside this one\n",
 		      stderr);
@@ -54,7 +55,16 @@ json_object *report_ask(void)
 		fprintf(stderr, "usrdma: %s\n", strerror(ENOMEM));
 	json_tokener_free(parser);
 	ipc_client_close(&client);
+	if (!report)
+		daemon->error = -EIO;
 	return report;
+}
+
+json_object *report_ask(void)
+{
+	struct report_daemon daemon;
+
+	return report_ask_daemon(&daemon);
 }
 
 const char *text_of(json_object *object, const char *key)

@@ -4,9 +4,18 @@
 
 #include <json-c/json.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+/* The daemon of this network namespace as the kernel reports it, also if it refused this user. */
+struct report_daemon {
+	int error; /* 0, or -errno: no report */
+	pid_t pid; /* 0: no daemon accepted the connection */
+	uid_t uid;
+};
 
 /* Requests the daemon's report; starts a daemon if necessary. NULL: failure, the cause was printed. */
 json_object *report_ask(void);
+json_object *report_ask_daemon(struct report_daemon *daemon);
 
 /* A member of an object as text, or "?" if the object lacks it. The text belongs to the object. */
 const char *text_of(json_object *object, const char *key);

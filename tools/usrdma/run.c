@@ -102,7 +102,7 @@ int command_tool(int argc, char **argv)
 	(void)argc;
 	tool_exec(argv);
 	fprintf(stderr, "usrdma: there is no command '%s'; try 'usrdma --help'\n", argv[0]);
-	return EXIT_FAILURE;
+	return EXIT_USAGE;
 }
 
 static int libraries_preload(const char *dir)
@@ -118,11 +118,11 @@ int command_run(int argc, char **argv)
 	char dir[PATH_MAX];
 
 	if (first <= 0)
-		return first ? EXIT_FAILURE : EXIT_SUCCESS;
+		return -first;
 	if (first >= argc) {
 		fputs("usrdma: run what? Usage: usrdma run [OPTION]... [--] PROGRAM [ARGUMENT]...\n",
 		      stderr);
-		return EXIT_FAILURE;
+		return EXIT_USAGE;
 	}
 	if (!place_find(PLACE_LIBRARIES, dir)) {
 		fputs("usrdma: libibverbs.so.1 and librdmacm.so.1 are neither beside this program nor "

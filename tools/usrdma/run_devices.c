@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands.h"
 #include "profile/view.h"
 
 #define CONFIG_NAME "usrdma/run.conf"
@@ -257,10 +258,10 @@ int run_devices_options(int argc, char **argv)
 				"before the program\n",
 				argv[optind - 1]);
 			lists_free(&lists);
-			return -1;
+			return -EXIT_USAGE;
 		}
 	}
 	ret = lists_complete(&lists, config);
 	lists_free(&lists);
-	return ret ? -1 : optind;
+	return ret ? -EXIT_FAILURE : optind;
 }

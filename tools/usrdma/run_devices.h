@@ -9,7 +9,7 @@
 
 /*
  * Parses the options before the program in argv[1] and following. Returns the index of the program in argv, argc if it is
- * missing, 0 if only help was requested and printed, or -1 after an error message.
+ * missing, 0 if only help was requested and printed, or after an error message the negative exit status.
  */
 int run_devices_options(int argc, char **argv);
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands.h"
+#include "fault/active.h"
 #include "report.h"
 
 static void print_devices(json_object *devices)
@@ -91,9 +94,11 @@ static void print_processes(json_object *processes)
 	for (size_t i = 0; i < count; i++) {
 		json_object *process = json_object_array_get_idx(processes, i);
 
-		printf("  pid %s  uid %s  slot %s  peers %s", text_of(process, "pid"),
-		       text_of(process, "uid"), text_of(process, "slot"),
-		       text_of(process, "peers"));
+		printf("  pid %s  uid %s", text_of(process, "pid"), text_of(process, "uid"));
+		/* The daemon reports no more of the processes of other users. */
+		if (json_object_object_get(process, "slot"))
+			printf("  slot %s  peers %s", text_of(process, "slot"),
+			       text_of(process, "peers"));
 		if (json_object_object_get(process, "qp_count"))
 			printf("  qps %s  mrs %s", text_of(process, "qp_count"),
 			       text_of(process, "mr_count"));
@@ -104,7 +109,7 @@ static void print_processes(json_object *processes)
 	}
 }
 
-/* Prints the report of the communication manager: lists of flat objects, without changes. */
+/* Prints the report of the communication manager: lists of flat objects. QPNs have the notation of the processes' queue pairs. */
 static void print_list(json_object *report, const char *name)
 {
 	json_object *list = json_object_object_get(report, name);
@@ -119,7 +124,11 @@ static void print_list(json_object *report, const char *name)
 
 		json_object_object_foreach(json_object_array_get_idx(list, i), key, value)
 		{
-			printf("%s%s %s", separator, key, json_object_get_string(value));
+			if (strcmp(key, "qp") == 0 || strcmp(key, "remote_qp") == 0)
+				printf("%s%s 0x%06" PRIx64, separator, key,
+				       json_object_get_uint64(value));
+			else
+				printf("%s%s %s", separator, key, json_object_get_string(value));
 			separator = "  ";
 		}
 		putchar('\n');
@@ -131,8 +140,31 @@ static void print_port(const char *state)
 {
 	if (strcmp(state, "open") != 0)
 		printf("  other hosts cannot be reached: UDP port 4791: %s\n"
-		       "  (the kernel's rxe may hold it: 'rdma link show', 'rdma link delete NAME')\n",
+		       "  ('usrdma doctor' names the cause)\n",
 		       state);
+}
+
+/* The rules of this user, and the other users whose rules the daemon reports. */
+static void print_faults(json_object *report)
+{
+	json_object *uids = json_object_object_get(report, "fault_rule_uids");
+	size_t count = uids ? json_object_array_length(uids) : 0;
+	struct fault_active active;
+
+	if (count == 0)
+		return;
+	puts("fault rules");
+	fault_active_read(&active);
+	for (int i = 0; i < active.text.count; i++)
+		printf("  rule %d  passes %" PRIu64 "  firings %" PRIu64 "  %s\n", i + 1,
+		       active.counts[i].passes, active.counts[i].firings, active.text.rules[i]);
+	fault_active_free(&active);
+	for (size_t i = 0; i < count; i++) {
+		uint64_t uid = json_object_get_uint64(json_object_array_get_idx(uids, i));
+
+		if (uid != getuid())
+			printf("  of uid %" PRIu64 "\n", uid);
+	}
 }
 
 static void print_report(json_object *report)
@@ -144,6 +176,7 @@ static void print_report(json_object *report)
 	       /* This command is one of the sessions. */
 	       (unsigned long long)number_of(daemon, "sessions") - 1);
 	print_port(text_of(daemon, "roce_port"));
+	print_faults(report);
 	print_devices(json_object_object_get(report, "devices"));
 	print_processes(json_object_object_get(report, "processes"));
 	print_list(report, "listeners");
@@ -175,7 +208,7 @@ int command_status(int argc, char **argv)
 	}
 	if (!print) {
 		fputs("usrdma: usage: usrdma status [--json | --prometheus]\n", stderr);
-		return EXIT_FAILURE;
+		return EXIT_USAGE;
 	}
 	report = report_ask();
 	if (!report)

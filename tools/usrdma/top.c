@@ -18,12 +18,14 @@
 #include "commands.h"
 #include "report.h"
 #include "top_rows.h"
+#include "top_table.h"
 
 #define PROCESSES_MAX  4096
 #define INTERVAL_MIN_S 0.1
 #define INTERVAL_MAX_S 3600.0
 #define DEFAULT_ROWS   24
 #define HEADER_ROWS    3
+#define HEAD_BYTES     128
 #define NS_PER_S       1e9
 #define MS_PER_S       1000
 #define ENTER_SCREEN   "\033[?1049h\033[?25l"
@@ -45,6 +47,30 @@ static const struct {
 	[RNR_NAKS] = {"rnr_naks_per_second", "RNR/s", 'n'},
 	[DROPPED] = {"dropped_per_second", "DROPPED/s", 'd'},
 	[ERRORS] = {"queue_pair_errors_per_second", "ERRORS/s", 'e'},
+};
+
+/* The table of processes: these columns, then those of enum column. */
+enum {
+	CELL_PID,
+	CELL_PROGRAM,
+	CELL_QPS,
+	CELL_MRS,
+	CELL_RATES,
+	CELL_COUNT = CELL_RATES + COLUMN_COUNT
+};
+
+static const struct top_column cells[CELL_COUNT] = {
+	[CELL_PID] = {"PID", "PID", 8, 8, TOP_KEEP, false},
+	[CELL_PROGRAM] = {"PROGRAM", "PROGRAM", 15, 15, TOP_KEEP, true},
+	[CELL_QPS] = {"QPS", "QPS", 6, 6, 2, false},
+	[CELL_MRS] = {"MRS", "MRS", 6, 6, 1, false},
+	[CELL_RATES + SENT] = {"SENT/s", "SENT/s", 10, 8, 9, false},
+	[CELL_RATES + RECEIVED] = {"RECEIVED/s", "RECV/s", 10, 8, 8, false},
+	[CELL_RATES + PACKETS] = {"PACKETS/s", "PKTS/s", 10, 8, 7, false},
+	[CELL_RATES + RETRIES] = {"RETRIES/s", "RETRY/s", 10, 8, 6, false},
+	[CELL_RATES + RNR_NAKS] = {"RNR/s", "RNR/s", 10, 8, 4, false},
+	[CELL_RATES + DROPPED] = {"DROPPED/s", "DROP/s", 10, 8, 5, false},
+	[CELL_RATES + ERRORS] = {"ERRORS/s", "ERR/s", 10, 8, 3, false},
 };
 
 static const struct {
@@ -264,46 +290,76 @@ static void print_json_line(const struct sample *sample, const struct top *top)
 	json_object_put(list);
 }
 
-/* Clears the screen and prints the first line. Returns the number of rows that fit. */
-static size_t print_screen_head(const struct sample *sample, const struct top *top)
+/* The size of the terminal; elsewhere the tables are not cut. */
+static struct winsize terminal_size(void)
 {
-	struct winsize size = {.ws_row = DEFAULT_ROWS};
+	struct winsize size = {0};
+
+	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
+		return (struct winsize){0};
+	return size;
+}
+
+/* Clears the screen and prints the first line. Returns the number of rows that fit. */
+static size_t print_screen_head(const struct sample *sample, const struct top *top,
+				struct winsize size)
+{
+	char line[HEAD_BYTES];
+	int rows = size.ws_row ? size.ws_row : DEFAULT_ROWS;
 
 	if (!top->is_screen)
 		return SIZE_MAX;
-	(void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-	fputs(CLEAR_SCREEN, stdout);
 	if (top->view == VIEW_PROCESSES)
-		printf("%zu processes, sorted by %s. Keys: q quit; v view; sort: s r p t n d e\n",
-		       sample->count, columns[top->sort].title);
+		snprintf(line, sizeof(line),
+			 "%zu processes, sorted by %s. Keys: q quit; v view; sort: s r p t n d e",
+			 sample->count, columns[top->sort].title);
 	else
-		printf("%zu %s, sorted by %s. Keys: q quit; v view; sort: s b r i t n o c\n",
-		       sample->rows.count, top->view == VIEW_QPS ? "queue pairs" : "devices",
-		       top_rows_title(top->rows_sort));
-	return size.ws_row > HEADER_ROWS ? (size_t)(size.ws_row - HEADER_ROWS) : SIZE_MAX;
+		snprintf(line, sizeof(line),
+			 "%zu %s, sorted by %s. Keys: q quit; v view; sort: s b r i t n o c",
+			 sample->rows.count, top->view == VIEW_QPS ? "queue pairs" : "devices",
+			 top_rows_title(top->rows_sort));
+	printf(CLEAR_SCREEN "%.*s\n", size.ws_col ? size.ws_col : HEAD_BYTES, line);
+	return rows > HEADER_ROWS ? (size_t)(rows - HEADER_ROWS) : 1;
+}
+
+static void print_process(const struct top_fit *fit, const struct process *process)
+{
+	top_cell row[CELL_COUNT];
+
+	snprintf(row[CELL_PID], sizeof(row[0]), "%" PRIu64, process->pid);
+	snprintf(row[CELL_PROGRAM], sizeof(row[0]), "%s", process->program);
+	snprintf(row[CELL_QPS], sizeof(row[0]), "%" PRIu64, process->qps);
+	snprintf(row[CELL_MRS], sizeof(row[0]), "%" PRIu64, process->mrs);
+	for (int c = 0; c < COLUMN_COUNT; c++)
+		top_table_number(fit, CELL_RATES + c, row[CELL_RATES + c], process->rates[c], 0);
+	top_table_print_row(fit, row);
+}
+
+static void print_nothing(const struct top *top)
+{
+	if (top->filter)
+		printf("no program that uses RDMA has '%s' in its name\n", top->filter);
+	else
+		puts("no program uses RDMA");
 }
 
 static void print_table(const struct sample *sample, const struct top *top)
 {
-	size_t rows = print_screen_head(sample, top);
+	struct winsize size = terminal_size();
+	size_t rows = print_screen_head(sample, top, size);
+	struct top_fit fit;
 
 	if (top->view != VIEW_PROCESSES) {
-		top_rows_print(&sample->rows, rows, top->view == VIEW_DEVICES);
-		return;
+		top_rows_print(&sample->rows, rows, top->view == VIEW_DEVICES, size.ws_col,
+			       top->rows_sort);
+	} else {
+		top_table_fit(&fit, cells, CELL_COUNT, size.ws_col, CELL_RATES + (int)top->sort);
+		top_table_print_head(&fit);
+		for (size_t i = 0; i < rows && i < sample->count; i++)
+			print_process(&fit, &sample->processes[i]);
 	}
-	printf("%8s %-15s %6s %6s", "PID", "PROGRAM", "QPS", "MRS");
-	for (int c = 0; c < COLUMN_COUNT; c++)
-		printf(" %10s", columns[c].title);
-	putchar('\n');
-	for (size_t i = 0; i < rows && i < sample->count; i++) {
-		const struct process *process = &sample->processes[i];
-
-		printf("%8" PRIu64 " %-15.15s %6" PRIu64 " %6" PRIu64, process->pid,
-		       process->program, process->qps, process->mrs);
-		for (int c = 0; c < COLUMN_COUNT; c++)
-			printf(" %10.0f", process->rates[c]);
-		putchar('\n');
-	}
+	if (sample->count == 0)
+		print_nothing(top);
 }
 
 /* Processes a key. Returns whether the table must be printed again. */
@@ -460,5 +516,5 @@ int command_top(int argc, char **argv)
 	fputs("usrdma: usage: usrdma top [--qps | --devices] [--json] [--interval SECONDS] [--count N] "
 	      "[--program NAME]\n",
 	      stderr);
-	return EXIT_FAILURE;
+	return EXIT_USAGE;
 }

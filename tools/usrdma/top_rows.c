@@ -8,6 +8,7 @@
 
 #include "base/printable.h"
 #include "report.h"
+#include "top_table.h"
 
 /* Columns after the rates. */
 enum { COLUMN_OUTSTANDING = TOP_RATE_COUNT, COLUMN_CQ, COLUMN_END };
@@ -216,35 +217,74 @@ void top_rows_sort(struct top_rows *rows, int column)
 		qsort(rows->rows, rows->count, sizeof(rows->rows[0]), compare_rows);
 }
 
-static void print_head(bool is_devices)
+/* The cells of a row: these, then those of `columns`. */
+enum { CELL_PID, CELL_PROGRAM, CELL_QPN, CELL_TYPE, CELL_STATE, CELL_DEVICE, CELLS_OF_QP };
+enum { CELL_NAME, CELL_QPS, CELLS_OF_DEVICE };
+
+static const struct top_column qp_cells[CELLS_OF_QP] = {
+	[CELL_PID] = {"PID", "PID", 8, 8, TOP_KEEP, false},
+	[CELL_PROGRAM] = {"PROGRAM", "PROGRAM", 15, 12, 9, true},
+	[CELL_QPN] = {"QPN", "QPN", 9, 9, TOP_KEEP, true},
+	[CELL_TYPE] = {"TYPE", "TYPE", 8, 8, 2, true},
+	[CELL_STATE] = {"STATE", "STATE", 5, 5, 6, true},
+	[CELL_DEVICE] = {"DEVICE", "DEVICE", 9, 9, 3, true},
+};
+
+static const struct top_column device_cells[CELLS_OF_DEVICE] = {
+	[CELL_NAME] = {"DEVICE", "DEVICE", 15, 15, TOP_KEEP, true},
+	[CELL_QPS] = {"QPS", "QPS", 6, 6, 2, false},
+};
+
+static const struct top_column rate_cells[COLUMN_END] = {
+	[TOP_SENT] = {"SENT/s", "SENT/s", 10, 8, 12, false},
+	[TOP_SENT_BYTES] = {"OUT MB/s", "OUT MB/s", 10, 8, 11, false},
+	[TOP_RECEIVED] = {"RECEIVED/s", "RECV/s", 10, 8, 7, false},
+	[TOP_RECEIVED_BYTES] = {"IN MB/s", "IN MB/s", 10, 8, 8, false},
+	[TOP_RETRIES] = {"RETRIES/s", "RETRY/s", 10, 8, 5, false},
+	[TOP_RNR_NAKS] = {"RNR/s", "RNR/s", 10, 8, 4, false},
+	[COLUMN_OUTSTANDING] = {"PENDING", "PENDING", 8, 8, 3, false},
+	[COLUMN_CQ] = {"CQ", "CQ", 13, 13, 1, false},
+};
+
+static void write_row(const struct top_fit *fit, const struct top_row *row, bool is_devices,
+		      top_cell *cells)
 {
-	if (is_devices)
-		printf("%-15s %6s", "DEVICE", "QPS");
-	else
-		printf("%8s %-15s %-9s %-8s %-5s %-9s", "PID", "PROGRAM", "QPN", "TYPE", "STATE",
-		       "DEVICE");
+	int first = is_devices ? CELLS_OF_DEVICE : CELLS_OF_QP;
+
+	if (is_devices) {
+		snprintf(cells[CELL_NAME], TOP_CELL_BYTES, "%s", row->name);
+		snprintf(cells[CELL_QPS], TOP_CELL_BYTES, "%" PRIu64, row->qps);
+	} else {
+		snprintf(cells[CELL_PID], TOP_CELL_BYTES, "%" PRIu64, row->pid);
+		snprintf(cells[CELL_PROGRAM], TOP_CELL_BYTES, "%s", row->name);
+		snprintf(cells[CELL_QPN], TOP_CELL_BYTES, "0x%06" PRIx64, row->qpn);
+		snprintf(cells[CELL_TYPE], TOP_CELL_BYTES, "%s", row->type);
+		snprintf(cells[CELL_STATE], TOP_CELL_BYTES, "%s", row->state);
+		snprintf(cells[CELL_DEVICE], TOP_CELL_BYTES, "%s", row->device);
+	}
 	for (int c = 0; c < TOP_RATE_COUNT; c++)
-		printf(" %10s", columns[c].title);
-	printf(" %8s %13s\n", columns[COLUMN_OUTSTANDING].title, columns[COLUMN_CQ].title);
+		top_table_number(fit, first + c, cells[first + c], row->rates[c] / columns[c].unit,
+				 columns[c].unit > 1 ? 1 : 0);
+	snprintf(cells[first + COLUMN_OUTSTANDING], TOP_CELL_BYTES, "%" PRIu64, row->outstanding);
+	snprintf(cells[first + COLUMN_CQ], TOP_CELL_BYTES, "%" PRIu64 "/%" PRIu64, row->cq_pending,
+		 row->cq_size);
 }
 
-void top_rows_print(const struct top_rows *rows, size_t max_rows, bool is_devices)
+void top_rows_print(const struct top_rows *rows, size_t max_rows, bool is_devices, int width,
+		    int kept)
 {
-	print_head(is_devices);
-	for (size_t i = 0; i < rows->count && i < max_rows; i++) {
-		const struct top_row *row = &rows->rows[i];
-		char cq[32];
+	int first = is_devices ? CELLS_OF_DEVICE : CELLS_OF_QP;
+	struct top_column all[CELLS_OF_QP + COLUMN_END];
+	top_cell cells[CELLS_OF_QP + COLUMN_END];
+	struct top_fit fit;
 
-		if (is_devices)
-			printf("%-15.15s %6" PRIu64, row->name, row->qps);
-		else
-			printf("%8" PRIu64 " %-15.15s 0x%-7" PRIx64 " %-8s %-5s %-9.9s", row->pid,
-			       row->name, row->qpn, row->type, row->state, row->device);
-		for (int c = 0; c < TOP_RATE_COUNT; c++)
-			printf(" %10.*f", columns[c].unit > 1 ? 1 : 0,
-			       row->rates[c] / columns[c].unit);
-		snprintf(cq, sizeof(cq), "%" PRIu64 "/%" PRIu64, row->cq_pending, row->cq_size);
-		printf(" %8" PRIu64 " %13s\n", row->outstanding, cq);
+	memcpy(all, is_devices ? device_cells : qp_cells, (size_t)first * sizeof(all[0]));
+	memcpy(all + first, rate_cells, sizeof(rate_cells));
+	top_table_fit(&fit, all, first + COLUMN_END, width, first + kept);
+	top_table_print_head(&fit);
+	for (size_t i = 0; i < rows->count && i < max_rows; i++) {
+		write_row(&fit, &rows->rows[i], is_devices, cells);
+		top_table_print_row(&fit, cells);
 	}
 }
 

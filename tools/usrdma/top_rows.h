@@ -63,7 +63,9 @@ bool top_rows_sort_key(char key, int *column);
 const char *top_rows_title(int column);
 
 void top_rows_sort(struct top_rows *rows, int column);
-void top_rows_print(const struct top_rows *rows, size_t max_rows, bool is_devices);
+/* Prints at most max_rows rows, in lines of `width` characters (0: any length) that contain the column `kept`. */
+void top_rows_print(const struct top_rows *rows, size_t max_rows, bool is_devices, int width,
+		    int kept);
 json_object *top_rows_json(const struct top_rows *rows, bool is_devices);
 
 #endif

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/printable.h"
+#include "colour.h"
 #include "commands.h"
 #include "ipc/client.h"
 
@@ -126,8 +127,15 @@ static void print_text(const struct why_list *list, size_t root)
 {
 	const struct why_failure *cause = &list->failures[root];
 	const char *advice = why_advice(list, root);
+	const struct ipc_failure *fault = why_fault(list, root);
 
+	fputs(colour(COLOUR_BOLD), stdout);
 	why_write_cause(stdout, list, root);
+	fputs(colour(COLOUR_NONE), stdout);
+	if (fault) {
+		fputs("\n  fault: ", stdout);
+		why_write_fault(stdout, fault);
+	}
 	fputs("\n  when:  ", stdout);
 	write_time(stdout, cause->is.time_ns);
 	fputs("\n  where: ", stdout);
@@ -152,8 +160,10 @@ static void print_text(const struct why_list *list, size_t root)
 		write_time(stdout, cause->since_ns);
 		fputs("; --all shows them", stdout);
 	}
-	if (advice)
-		fprintf(stdout, "\n  do:    %s", advice);
+	if (advice) {
+		fputs("\n  do:    ", stdout);
+		why_write_advice(stdout, &cause->is, advice);
+	}
 	puts("\n");
 }
 
@@ -184,6 +194,16 @@ static void add_number(json_object *object, const char *key, uint64_t value)
 	json_object_object_add(object, key, json_object_new_uint64(value));
 }
 
+static void fault_fn(FILE *out, const struct why_list *list, size_t index)
+{
+	why_write_fault(out, why_fault(list, index));
+}
+
+static void advice_fn(FILE *out, const struct why_list *list, size_t index)
+{
+	why_write_advice(out, &list->failures[index].is, why_advice(list, index));
+}
+
 static json_object *failure_json(const struct why_list *list, size_t index)
 {
 	const struct ipc_failure *failure = &list->failures[index].is;
@@ -210,12 +230,13 @@ static json_object *failure_json(const struct why_list *list, size_t index)
 
 static void print_json(const struct why_list *list, size_t root)
 {
-	const char *advice = why_advice(list, root);
 	json_object *object = json_object_new_object(), *then = json_object_new_array();
 
 	add_written(object, "cause", why_write_cause, list, root);
-	if (advice)
-		json_object_object_add(object, "do", json_object_new_string(advice));
+	if (why_fault(list, root))
+		add_written(object, "fault", fault_fn, list, root);
+	if (why_advice(list, root))
+		add_written(object, "do", advice_fn, list, root);
 	json_object_object_add(object, "first", failure_json(list, root));
 	for (size_t i = 0; i < list->count; i++) {
 		if (i != root && why_root(list, i) == root)
@@ -247,7 +268,11 @@ static void why_print(const struct why_list *list, const struct why_options *opt
 	}
 	if (options->wants_json)
 		return;
-	if (!shown)
+	if (!shown && options->has_wanted && list->count)
+		printf("no failure of %" PRIu64
+		       " is stored as a pid or QPN; %zu other%s: usrdma why --all\n",
+		       options->wanted, list->count, list->count == 1 ? " is" : "s are");
+	else if (!shown)
 		puts("no failure is stored");
 	if (hidden)
 		printf("%zu older: usrdma why --last %zu\n", hidden, shown + hidden);
@@ -284,7 +309,7 @@ static int why_parse(int argc, char **argv, struct why_options *options)
 				"usrdma: invalid argument '%s' of why: expected [PID | QPN] [--last N] "
 				"[--all] [--json]\n",
 				argv[i]);
-			return EXIT_FAILURE;
+			return EXIT_USAGE;
 		}
 	}
 	return 0;

@@ -52,10 +52,16 @@ bool why_is_near(const struct ipc_failure *a, const struct ipc_failure *b);
 /* why_join.c: whether both are the two ends of one connection, by their addresses. */
 bool why_is_same_connection(const struct ipc_failure *a, const struct ipc_failure *b);
 
+/* why_fault.c: the report of the incident, of either end, that names a fault rule; NULL: none. The sentence about the rule. */
+const struct ipc_failure *why_fault(const struct why_list *list, size_t root);
+void why_write_fault(FILE *out, const struct ipc_failure *failure);
+
 /* why_cm.c: the parts of the above for connections and for calls of librdmacm. */
 void why_write_connection(FILE *out, const struct why_list *list, size_t root);
 void why_write_cm_reason(FILE *out, const struct ipc_failure *failure);
 void why_write_call_address(FILE *out, const struct ipc_failure *failure);
+/* Writes advice with the address of the peer, if it is known, in the place of the words HOST and ADDRESS. */
+void why_write_advice(FILE *out, const struct ipc_failure *failure, const char *advice);
 const char *why_connection_advice(const struct ipc_failure *failure);
 const char *why_cm_call_advice(const struct ipc_failure *failure);
 

@@ -7,8 +7,24 @@
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
+#include "port_holder.h"
 #include "why.h"
 #include "wire/cm_msg.h"
+#include "wire/gid.h"
+
+#define HOLDER_BYTES 128
+/* Of an IPv4 address in its mapped form. */
+#define IPV4_OFFSET 12
+
+static void write_ip(FILE *out, const uint8_t ip[16])
+{
+	bool is_v4 = gid_is_ipv4(ip);
+	char text[INET6_ADDRSTRLEN];
+
+	if (inet_ntop(is_v4 ? AF_INET : AF_INET6, is_v4 ? ip + IPV4_OFFSET : ip, text,
+		      sizeof(text)))
+		fputs(text, out);
+}
 
 static void write_address(FILE *out, const uint8_t ip[16], uint16_t port)
 {
@@ -173,6 +189,16 @@ static void write_sidr_rejection(FILE *out, const struct ipc_failure *failure)
 	fprintf(out, " (SIDR status %d)", failure->error);
 }
 
+/* The program that has the port now is not always the one that had it at the time of the failure. */
+static void write_no_port(FILE *out)
+{
+	char holder[HOLDER_BYTES];
+
+	fprintf(out, " failed: UDP port %d of this host, which RoCEv2 uses, was in use", ROCE_PORT);
+	if (port_holder_describe(holder, sizeof(holder)))
+		fprintf(out, "; it belongs to %s", holder);
+}
+
 static void write_event(FILE *out, const struct ipc_failure *failure)
 {
 	int error = failure->error == INT32_MIN ? INT32_MAX : abs(failure->error);
@@ -199,7 +225,9 @@ static void write_event(FILE *out, const struct ipc_failure *failure)
 		break;
 	}
 	write_remote(out, failure);
-	if (error)
+	if (failure->reason == IPC_REASON_CM_NO_PORT)
+		write_no_port(out);
+	else if (error)
 		fprintf(out, " failed: %s: %s", why_errno_name(error), strerror(error));
 	else
 		fprintf(out, ": %s", why_cm_event_name(failure->event));
@@ -302,6 +330,10 @@ static const char *rejected_advice(const struct ipc_failure *failure)
 
 const char *why_connection_advice(const struct ipc_failure *failure)
 {
+	if (failure->reason == IPC_REASON_CM_NO_PORT)
+		return "end the program that has the port (usrdma doctor names it; rdma link show lists the kernel's rxe devices), and start this one again";
+	if (failure->reason == IPC_REASON_CM_NO_RTU && !is_network_error(failure))
+		return "the path back to the peer is broken: check the route, ip route get ADDRESS, and packet filters with usrdma doctor HOST";
 	if (failure->event == RDMA_CM_EVENT_REJECTED)
 		return rejected_advice(failure);
 	if (is_sidr_rejection(failure))
@@ -312,7 +344,7 @@ const char *why_connection_advice(const struct ipc_failure *failure)
 		return failure->error == -ECONNREFUSED ?
 			       "start usrdmad or a program that uses RDMA on that host; usrdmad runs while a program uses it" :
 			       "check the network with usrdma doctor HOST, and ip route get ADDRESS";
-	if (failure->reason == IPC_REASON_CM_NO_REP || failure->reason == IPC_REASON_CM_NO_RTU)
+	if (failure->reason == IPC_REASON_CM_NO_REP)
 		return "check the network with usrdma doctor HOST, and that the server calls rdma_accept(); USRDMA_CM_TIMEOUT shortens the wait";
 	if (failure->event == RDMA_CM_EVENT_ADDR_ERROR)
 		return "check the address, and ip route get ADDRESS";
@@ -336,4 +368,25 @@ const char *why_cm_call_advice(const struct ipc_failure *failure)
 	if (failure->error == EADDRNOTAVAIL)
 		return "no device has this address: usrdma status lists the devices";
 	return NULL;
+}
+
+void why_write_advice(FILE *out, const struct ipc_failure *failure, const char *advice)
+{
+	static const char *const words[] = {"HOST", "ADDRESS"};
+	static const uint8_t unknown[16];
+	bool is_known = memcmp(failure->remote_ip, unknown, sizeof(unknown)) != 0;
+
+	while (*advice) {
+		size_t len = 0;
+
+		for (size_t i = 0; is_known && i < sizeof(words) / sizeof(words[0]); i++) {
+			if (strncmp(advice, words[i], strlen(words[i])) == 0)
+				len = strlen(words[i]);
+		}
+		if (len)
+			write_ip(out, failure->remote_ip);
+		else
+			fputc(*advice, out);
+		advice += len ? len : 1;
+	}
 }

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "base/fault_fired.h"
+
 #define WHY_BYTES 128
 
 static void configure(const char *rules)
@@ -296,6 +298,41 @@ static void fault_configure_too_many_rules_fails(void **state)
 	assert_non_null(strstr(why, "too many"));
 }
 
+static void fault_fired_names_rule_of_queue_pair(void **state)
+{
+	const struct fault_subject subject = {.qpn = 0x123456}, other = {.qpn = 0x123457};
+	struct fault_fired fired;
+	struct fault fault;
+	uint16_t age_ms;
+
+	(void)state;
+	configure("wr.post:fail=ENOMEM:nth=9;receive:empty:nth=2");
+	assert_false(fault_due(FAULT_RECEIVE, &subject, &fault));
+	assert_false(fault_fired_for_qp(subject.qpn, &fired));
+	assert_true(fault_due(FAULT_RECEIVE, &subject, &fault));
+	assert_true(fault_fired_for_qp(subject.qpn, &fired));
+	assert_int_equal(fired.rule, 2);
+	assert_true(fired.is_of_environment);
+	assert_int_equal(fault_fired_code(&fired, &age_ms), FAULT_FIRED_ENVIRONMENT | 2);
+	assert_false(fault_fired_for_qp(other.qpn, &fired));
+	assert_false(fault_fired_for_qp(0, &fired));
+	configure("");
+}
+
+static void fault_fired_separates_processes_from_queue_pairs(void **state)
+{
+	struct fault_fired fired;
+
+	(void)state;
+	fault_fired_note(4711, 0x99, FAULT_RULES_MAX, false);
+	assert_true(fault_fired_for_process(4711, &fired));
+	assert_int_equal(fired.rule, FAULT_RULES_MAX);
+	assert_false(fired.is_of_environment);
+	assert_false(fault_fired_for_qp(4711, &fired));
+	assert_false(fault_fired_for_qp(0x99, &fired));
+	assert_false(fault_fired_for_process(0, &fired));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,6 +349,8 @@ int main(void)
 		cmocka_unit_test(fault_rule_other_rules_present_fires_on_same_passes),
 		cmocka_unit_test(fault_rule_probability_is_met_on_average),
 		cmocka_unit_test(fault_corrupt_any_length_inverts_one_bit),
+		cmocka_unit_test(fault_fired_names_rule_of_queue_pair),
+		cmocka_unit_test(fault_fired_separates_processes_from_queue_pairs),
 		cmocka_unit_test(fault_configure_invalid_rule_fails_with_reason),
 		cmocka_unit_test(fault_configure_too_many_rules_fails),
 	};

@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "../commands.h"
+#include "../report.h"
 #include "base/clock.h"
+#include "active.h"
 #include "daemon.h"
 #include "scenario.h"
 #include "text.h"
@@ -150,6 +152,15 @@ static bool is_of_all_processes(const char *rule)
 	       !strstr(rule, ":pid=");
 }
 
+static void confirm(const struct fault_text *text, const struct fault_options *options)
+{
+	json_object *report = report_ask();
+
+	if (report)
+		fault_print_concerned(text, report, options->uid);
+	json_object_put(report);
+}
+
 /* Sets the rules, whose times begin now. */
 static bool put(struct ipc_client *client, struct fault_text *text,
 		const struct fault_options *options)
@@ -170,6 +181,8 @@ static bool put(struct ipc_client *client, struct fault_text *text,
 	joined = fault_text_join(text, clock_now_ns());
 	is_set = joined && fault_daemon_set(client, joined, options->uid);
 	free(joined);
+	if (is_set)
+		confirm(text, options);
 	return is_set;
 }
 
@@ -288,14 +301,14 @@ int command_fault(int argc, char **argv)
 
 	if (!parse_options(argc, argv, &options)) {
 		fputs(usage, stderr);
-		return EXIT_FAILURE;
+		return EXIT_USAGE;
 	}
 	if (options.count == 1 && strcmp(options.arguments[0], "scenario") == 0)
 		return scenario_list() ? EXIT_SUCCESS : EXIT_FAILURE;
 	action = find_action(&options);
 	if (!action) {
 		fputs(usage, stderr);
-		return EXIT_FAILURE;
+		return EXIT_USAGE;
 	}
 	if (!fault_daemon_open(&client))
 		return EXIT_FAILURE;

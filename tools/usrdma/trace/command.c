@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <limits.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +62,13 @@ static int capture_open(struct command *command)
 
 static void capture_close(struct command *command)
 {
+	uint64_t records, packets;
+
+	if (command->pcapng) {
+		pcapng_counts(command->pcapng, &records, &packets);
+		fprintf(stderr, "usrdma: %" PRIu64 " event%s, %" PRIu64 " packet%s\n", records,
+			records == 1 ? "" : "s", packets, packets == 1 ? "" : "s");
+	}
 	pcapng_close(command->pcapng);
 	if (command->capture && command->capture != stdout && fclose(command->capture))
 		perror("usrdma: capture file");
@@ -132,8 +140,8 @@ int command_trace(int argc, char **argv)
 
 	(void)argc;
 	if (trace_options_parse(&command.options, argv, why)) {
-		fprintf(stderr, "usrdma: trace: %s; try 'usrdma --help'\n", why);
-		return EXIT_FAILURE;
+		fprintf(stderr, "usrdma: trace: %s; try 'usrdma trace --help'\n", why);
+		return EXIT_USAGE;
 	}
 	if (command.options.wants_profile)
 		return print_profile();

@@ -382,6 +382,24 @@ static void live_close(struct live *live)
 			live->lost);
 }
 
+/* Whether the process and the interface that the options name exist; otherwise nothing would be traced. */
+static bool subject_exists(const struct trace_options *options)
+{
+	if (options->pid && kill((pid_t)options->pid, 0) && errno == ESRCH) {
+		fprintf(stderr, "usrdma: trace: no process has the pid %" PRIu32 "\n",
+			options->pid);
+		return false;
+	}
+	if (options->device && !if_nametoindex(options->device)) {
+		fprintf(stderr,
+			"usrdma: trace: no network interface has the name '%s' (--device names an interface; "
+			"'ip link' lists them)\n",
+			options->device);
+		return false;
+	}
+	return true;
+}
+
 int trace_live(const struct trace_options *options, const struct trace_out *out)
 {
 	struct live live = {
@@ -393,6 +411,8 @@ int trace_live(const struct trace_options *options, const struct trace_out *out)
 	pid_t program = 0;
 	sigset_t waiting;
 
+	if (!subject_exists(options))
+		return EXIT_FAILURE;
 	live.sources = calloc(RINGS_MAX, sizeof(*live.sources));
 	if (!live.sources) {
 		perror("usrdma");

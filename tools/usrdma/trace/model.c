@@ -230,6 +230,7 @@ static bool decode_packet(struct item *item, const struct trace_packet *from)
 		.opcode = packet.opcode,
 		.syndrome = packet.syndrome,
 		.wants_ack = packet.wants_ack,
+		.is_solicited = packet.is_solicited,
 		.is_ahead = packet.is_ahead && (info->is_request || info->is_read),
 		.is_congested = (from->traffic_class & ECN_CE) == ECN_CE || packet.is_fecn,
 	};

@@ -72,6 +72,7 @@ struct item_packet {
 	uint8_t opcode;
 	uint8_t syndrome; /* AETH */
 	bool wants_ack;
+	bool is_solicited; /* SE: of a WRITE Only packet or READ request: the next one continues its work request (ADR 0056) */
 	bool is_ahead;	   /* packets with lower PSNs follow */
 	bool is_congested; /* ECN: CE in the IP header; in a CNP the notification */
 };

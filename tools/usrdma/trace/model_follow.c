@@ -29,6 +29,14 @@ struct sent_psn {
 	bool is_again; /* its response gives no round trip (Karn's algorithm) */
 };
 
+/* The last request, of which the next one may be the continuation. */
+struct follow_part {
+	bool is_open;
+	uint8_t opcode;
+	uint32_t rkey;
+	uint64_t next_va;
+};
+
 /* The state of one direction. Owned by model_follow(). */
 struct follow_dir {
 	bool has_requests, has_responses, has_acks;
@@ -42,6 +50,7 @@ struct follow_dir {
 	uint64_t last_ns;	/* of a request, or of a NAK */
 	enum again_cause cause; /* if a retransmission follows */
 	uint64_t rnr_in_sequence;
+	struct follow_part part;
 	struct sent_psn *sent;
 };
 
@@ -85,11 +94,28 @@ static void store_sent(struct follow_dir *state, uint32_t psn, uint32_t psns, ui
 								       is_again};
 }
 
+/* Whether the request continues the work request of the one before, which ADR 0056 has split, and stores it for the next one. */
+static bool follow_part(struct follow_part *part, const struct item_packet *packet,
+			const struct opcode_info *info)
+{
+	bool is_continued = part->is_open && part->opcode == packet->opcode &&
+			    part->next_va == packet->va && part->rkey == packet->rkey;
+
+	*part = (struct follow_part){
+		.is_open = packet->is_solicited && !info->has_imm &&
+			   (info->is_read || (info->is_write && info->is_only)),
+		.opcode = packet->opcode,
+		.rkey = packet->rkey,
+		.next_va = packet->va + packet->dma_bytes,
+	};
+	return is_continued;
+}
+
 static void count_message(struct conn_dir *dir, const struct item_packet *packet,
-			  const struct opcode_info *info)
+			  const struct opcode_info *info, bool is_continued)
 {
 	dir->bytes += packet->payload_bytes;
-	if (!opcode_starts_message(info))
+	if (!opcode_starts_message(info) || is_continued)
 		return;
 	dir->messages++;
 	dir->sends += info->is_send;
@@ -159,7 +185,7 @@ static void follow_request(struct follow *follow, struct item *item, const struc
 		store_sent(state, packet->psn, psns, item->time_ns, true);
 	} else {
 		dir->packets++;
-		count_message(dir, packet, info);
+		count_message(dir, packet, info, follow_part(&state->part, packet, info));
 		store_sent(state, packet->psn, psns, item->time_ns, false);
 	}
 	state->last_end_psn = psn_add(packet->psn, psns);
@@ -311,7 +337,7 @@ static void follow_packet(struct follow *follow, struct item *item)
 	dir->congestion_marks += item->packet.is_congested;
 	if (info->transport == OPCODE_TRANSPORT_UD) {
 		dir->packets++;
-		count_message(dir, &item->packet, info);
+		count_message(dir, &item->packet, info, false);
 	} else if (info->is_request) {
 		follow_request(follow, item, info);
 	} else {

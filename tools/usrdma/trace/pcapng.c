@@ -50,6 +50,8 @@ struct pcapng {
 	char interfaces[INTERFACES_MAX][NAME_MAX_BYTES];
 	uint32_t interface_count;
 	bool has_section;
+	uint64_t total_records;
+	uint64_t total_packets;
 	/* During pcapng_put(). */
 	const struct trace_record *record;
 	uint32_t packets; /* of the record, so far */
@@ -265,6 +267,8 @@ static int pcapng_put(void *ctx, const struct trace_record *record)
 		ret = synth_put(pcapng->synth, record, put_packet, pcapng);
 	if (!ret && !pcapng->packets)
 		ret = put_event(pcapng, record);
+	pcapng->total_records += !ret;
+	pcapng->total_packets += pcapng->packets;
 	return ret;
 }
 
@@ -300,6 +304,12 @@ void pcapng_close(struct pcapng *pcapng)
 		return;
 	synth_close(pcapng->synth);
 	free(pcapng);
+}
+
+void pcapng_counts(const struct pcapng *pcapng, uint64_t *records, uint64_t *packets)
+{
+	*records = pcapng->total_records;
+	*packets = pcapng->total_packets;
 }
 
 struct trace_out pcapng_out(struct pcapng *pcapng)

@@ -17,6 +17,9 @@ struct pcapng;
 struct pcapng *pcapng_open(FILE *file);
 void pcapng_close(struct pcapng *pcapng);
 
+/* What was written: records, and the packets that show some of them. */
+void pcapng_counts(const struct pcapng *pcapng, uint64_t *records, uint64_t *packets);
+
 /* put() returns -EPIPE or another -errno of the file. */
 struct trace_out pcapng_out(struct pcapng *pcapng);
 
