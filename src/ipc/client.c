@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "base/trace_ring.h"
+#include "ipc/daemon_end.h"
 #include "ipc/known_uid.h"
 #include "ipc/probe.h"
 #include "ipc/spawn.h"
@@ -394,6 +395,20 @@ static void explain_spawn(int error)
 			strerror(-error));
 }
 
+/* Stores who the daemon is, which cannot be determined any more after its end. 0 or -errno. */
+static int daemon_identify(struct ipc_client *client)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return -errno;
+	client->daemon_pid = cred.pid;
+	client->daemon_uid = cred.uid;
+	client->is_daemon_elsewhere = ipc_is_in_other_pid_namespace(cred.pid);
+	return 0;
+}
+
 /* 0 or -errno; -EAGAIN: a daemon was started or exited, the caller retries. */
 static int open_once(struct ipc_client *client, enum ipc_role role)
 {
@@ -408,6 +423,8 @@ static int open_once(struct ipc_client *client, enum ipc_role role)
 		return error ? error : -EAGAIN;
 	}
 	error = peer_check(client->fd, role);
+	if (!error)
+		error = daemon_identify(client);
 	if (!error)
 		error = client_hello(client, role);
 	if (error)

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "ipc/msg.h"
 #include "ipc/queue.h"
@@ -19,6 +20,9 @@ struct ipc_client {
 	int fd; /* -1: not connected */
 	int page_fd; /* CONTROL: the probe page of the client's user (base/probe_page.h); -1: not received */
 	enum ipc_role role;
+	pid_t daemon_pid; /* 0: the daemon has no id in the PID namespace of this process */
+	uid_t daemon_uid;
+	bool is_daemon_elsewhere; /* the daemon is in another PID namespace, and ends with it */
 	uint32_t seq;
 	struct ipc_hello_reply hello;
 	struct ipc_queue queue; /* requests of ipc_send_in_order() that were not sent yet */

@@ -118,6 +118,8 @@ enum ipc_failure_reason {
 	IPC_REASON_UNACKED_ASYNC, /* events */
 	/* IPC_FAILURE_CALL of libibverbs: no route, or no reply of the next hop; local_ip and remote_ip are the GIDs */
 	IPC_REASON_UNREACHABLE,
+	/* IPC_FAILURE_EVENT: the daemon, which was in another PID namespace, ended; numbers: its process id, 0: unknown here */
+	IPC_REASON_DAEMON_ENDED,
 	IPC_REASON_COUNT
 };
 

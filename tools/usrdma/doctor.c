@@ -31,6 +31,7 @@ static void (*const checks[])(struct doctor *doctor) = {
 	doctor_check_daemon,	    doctor_check_port,	    doctor_check_devices,
 	doctor_check_memory_access, doctor_check_limits,    doctor_check_ipv6,
 	doctor_check_packet_filter, doctor_check_libraries, doctor_check_namespaces,
+	doctor_check_container,
 };
 
 int command_doctor(int argc, char **argv)

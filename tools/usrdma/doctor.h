@@ -31,6 +31,8 @@ void doctor_check_memory_access(struct doctor *doctor);
 void doctor_check_limits(struct doctor *doctor);
 void doctor_check_ipv6(struct doctor *doctor);
 void doctor_check_packet_filter(struct doctor *doctor);
+void doctor_check_container(
+	struct doctor *doctor); /* no finding if the daemon does not end with a container */
 
 /* Whether a host, a name or an address, can be reached from here. */
 void doctor_check_host(struct doctor *doctor, const char *host);

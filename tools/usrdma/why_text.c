@@ -449,7 +449,10 @@ void why_write_seen(FILE *out, const struct why_failure *why)
 		      out);
 		break;
 	case IPC_FAILURE_EVENT:
-		fputs(why_event_name(failure->event), out);
+		fputs(failure->reason == IPC_REASON_DAEMON_ENDED ?
+			      "IBV_EVENT_DEVICE_FATAL, RDMA_CM_EVENT_DEVICE_REMOVAL, WRs flushed" :
+			      why_event_name(failure->event),
+		      out);
 		break;
 	case IPC_FAILURE_DROP:
 		fputs("nothing: the application is not informed", out);
