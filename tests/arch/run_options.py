@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What tests/run does before and while it runs tests: it rejects unknown suites, and shows how far a command is."""
+"""What tests/run does before and while it runs tests: it rejects unknown suites, and shows how far a command is. And
+that the other commands of developers reject unknown arguments and print help before they build."""
 
 import importlib.util
 import io
@@ -66,8 +67,35 @@ def progress_shows_steps_and_time():
     assert "normal: unit: 9 of 12, base-timer finished, 0 min " in out.getvalue(), out.getvalue()
 
 
+def fuzz_prints_targets():
+    for arguments, status in ((["--help"], 0), (["nosuch"], 2), (["cm", "nosuch"], 2)):
+        done = subprocess.run([os.path.join(ROOT, "tests", "fuzz", "run"), *arguments], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        assert done.returncode == status, done.stdout
+        assert "targets: capture cell cm cm_msg " in done.stdout, done.stdout
+
+
+def make_lists_its_goals():
+    done = subprocess.run(["make", "-s", "-C", ROOT, "help"], stdout=subprocess.PIPE, text=True, check=True)
+    for goal in ("demo", "test", "install", "uninstall", "soak"):
+        assert f"make {goal} " in done.stdout, done.stdout
+
+
+def soak_parts_are_documented():
+    """CONTRIBUTING.md has a row for each part."""
+    done = subprocess.run([os.path.join(ROOT, "tests", "soak"), "nosuch"], stderr=subprocess.PIPE, text=True,
+                          check=False)
+    parts = done.stderr.rsplit("known: ", 1)[1].strip().split(", ")
+    with open(os.path.join(ROOT, "CONTRIBUTING.md"), encoding="utf-8") as text:
+        guide = text.read()
+    assert len(parts) > 5, parts
+    for part in parts:
+        assert f"\n| {part} |" in guide, part
+
+
 def main():
-    cases = [unknown_suite_is_rejected, suite_of_another_build_is_rejected, progress_shows_steps_and_time]
+    cases = [unknown_suite_is_rejected, suite_of_another_build_is_rejected, progress_shows_steps_and_time, fuzz_prints_targets,
+             make_lists_its_goals, soak_parts_are_documented]
     print(f"1..{len(cases)}")
     failed = 0
     for number, case in enumerate(cases, 1):
