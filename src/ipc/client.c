@@ -86,8 +86,9 @@ static int peer_check(int fd, enum ipc_role role)
 	if (role == IPC_ROLE_CONTROL && own == 0)
 		return 0;
 	log_user(
-		"the RDMA daemon of this machine (pid %ld) belongs to uid %u and serves only that user: "
-		"enable the system service (systemctl enable --now usrdmad) or stop that daemon",
+		"the RDMA daemon of this machine (pid %ld) belongs to uid %u and serves only that user: stop that "
+		"daemon, and start one as root for all users (systemctl enable --now usrdmad, if it is installed; "
+		"else usrdmad --foreground --idle-seconds 0)",
 		(long)cred.pid, (unsigned int)cred.uid);
 	return -EACCES;
 }
