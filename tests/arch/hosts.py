@@ -9,16 +9,16 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-# Macros of the compiler that meson gets; None: a features.h without __GLIBC__, as that of musl.
+# Macros of the compiler that meson gets; empty: a features.h without __GLIBC__, as that of musl.
 HOSTS = {
     "32_bit_host_is_rejected": (["-U__SIZEOF_POINTER__", "-D__SIZEOF_POINTER__=4"], "supports 64-bit hosts only"),
-    "musl_is_rejected": (None, "supports the GNU C library (glibc) only"),
+    "musl_is_rejected": ([], "supports the GNU C library (glibc) only"),
 }
 
 
 def compiler(folder, options):
     """A compiler whose preprocessor reports another host."""
-    if options is None:
+    if not options:
         options = ["-I", folder]
         with open(os.path.join(folder, "features.h"), "w", encoding="ascii") as header:
             header.write("#define _FEATURES_H\n")

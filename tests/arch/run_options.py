@@ -94,8 +94,8 @@ def soak_parts_are_documented():
 
 
 def main():
-    cases = [unknown_suite_is_rejected, suite_of_another_build_is_rejected, progress_shows_steps_and_time, fuzz_prints_targets,
-             make_lists_its_goals, soak_parts_are_documented]
+    cases = [unknown_suite_is_rejected, suite_of_another_build_is_rejected, progress_shows_steps_and_time,
+             fuzz_prints_targets, make_lists_its_goals, soak_parts_are_documented]
     print(f"1..{len(cases)}")
     failed = 0
     for number, case in enumerate(cases, 1):
