@@ -25,6 +25,9 @@
  */
 #define OPEN_ATTEMPTS 16
 
+/* Maximum time in which a daemon of another protocol version that has no clients ends. */
+#define OUTDATED_WAIT_MS 1000
+
 /* client->fd is cleared first: the child of a fork() in between must not close another file that has this number by then. */
 static void client_die(struct ipc_client *client)
 {
@@ -373,11 +376,7 @@ static int client_hello(struct ipc_client *client, enum ipc_role role)
 		error = 0;
 	else if (!error)
 		take_probe_page(client, page, role);
-	if (error == -EPROTO)
-		log_user("the running usrdmad uses another protocol version than this library "
-			 "(%d): end the programs that use it, or restart it",
-			 IPC_VERSION);
-	else if (error == -ENOSPC || error == -EDQUOT)
+	if (error == -ENOSPC || error == -EDQUOT)
 		log_user(
 			"usrdmad does not serve this program: %s has the maximum number of processes",
 			error == -EDQUOT ? "its user" : "the daemon");
@@ -430,6 +429,15 @@ static int open_once(struct ipc_client *client, enum ipc_role role)
 		error = client_hello(client, role);
 	if (error)
 		client_die(client);
+	if (error != -EPROTO)
+		return error;
+	/* Without clients a daemon of another version ends after it has refused one. */
+	if (ipc_daemon_ends(client->daemon_pid, OUTDATED_WAIT_MS))
+		return -EAGAIN;
+	log_user(
+		"the running usrdmad uses another protocol version than this library (%d): end the "
+		"programs that use it, or restart it",
+		IPC_VERSION);
 	return error;
 }
 

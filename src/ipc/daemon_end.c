@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -59,6 +61,23 @@ bool ipc_is_in_other_pid_namespace(pid_t pid)
 {
 	/* The kernel reports 0 for a process that has no id in the caller's namespace. */
 	return pid == 0 || is_in_namespace_below(pid);
+}
+
+bool ipc_daemon_ends(pid_t pid, int timeout_ms)
+{
+	struct pollfd ended = {.fd = -1, .events = POLLIN};
+	int ready;
+
+	if (pid <= 0)
+		return false;
+	ended.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (ended.fd < 0)
+		return errno == ESRCH;
+	do {
+		ready = poll(&ended, 1, timeout_ms);
+	} while (ready < 0 && errno == EINTR);
+	sys_close(ended.fd);
+	return ready > 0;
 }
 
 static uint64_t daemon_end_wall_ns(void)

@@ -17,6 +17,9 @@ bool ipc_is_in_other_pid_namespace(pid_t pid);
 /* The above for the text of a /proc/PID/status of the caller's procfs. */
 bool ipc_status_shows_namespace(const char *status);
 
+/* Waits for the end of the daemon for at most that time. false: it still runs, or has no id in the caller's PID namespace. */
+bool ipc_daemon_ends(pid_t pid, int timeout_ms);
+
 /*
  * Reports to the user why the daemon of the connection `lost` ended, if it was in another PID namespace: the successor ends, too, if
  * it is in the container of this process, and this process exits.
