@@ -11,6 +11,8 @@
 #   make soak       the long variants of the tests, for hours: every race, many seeds, fuzzing
 #   make coverage   how much of the source the tests reach, by file
 #   make install    into PREFIX (default /usr/local), libraries in a directory of their own; honours DESTDIR
+#   make uninstall  removes the files of the last make install
+#   make help       prints this list
 #   make asan tsan  the instrumented builds, in build-asan and build-tsan
 #   make format-check, make clean
 
@@ -18,7 +20,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 MESON = meson setup $(MESON_FLAGS)
 
-.PHONY: all demo test bench fuzz soak coverage install asan tsan format-check clean
+.PHONY: all demo test bench fuzz soak coverage install uninstall help asan tsan format-check clean
 
 all: build/build.ninja
 	ninja -C build
@@ -57,6 +59,12 @@ coverage:
 install: all
 	meson configure build -Dprefix='$(PREFIX)'
 	meson install -C build
+
+uninstall:
+	ninja -C build uninstall
+
+help:
+	@sed -n '/^# \{3\}make/,/^$$/s/^#   //p' Makefile
 
 asan tsan:
 	scripts/setup build

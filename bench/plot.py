@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Draws latency and bandwidth over the size of the message as SVG.
 
-    bench/plot [DIRECTORY]      measures, writes points.csv, latency.svg and bandwidth.svg; default build/plots
+    bench/plot [DIRECTORY]      measures, writes points.csv, host.txt, latency.svg and bandwidth.svg;
+                                default build/plots
     bench/plot --draw CSV DIRECTORY     draws the points of an earlier run
 """
 
 import csv
+import datetime
 import os
+import platform
 import re
 import sys
 
@@ -17,6 +20,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from bench.pairs import BUILD
 from bench.sweep import BANDWIDTH, LATENCY, OPERATIONS, OURS_NAME, SIZES, TCP_NAME, UCX_NAME, sweep
 
+# Beside points.csv: the machine and the date.
+HOST_FILE = "host.txt"
 # Colour and marker. The colours have contrast to white and to black.
 STYLES = {OURS_NAME: ("#1f7fe0", "o"), UCX_NAME: ("#d9730d", "s"), TCP_NAME: ("#8a63d2", "^")}
 # matplotlib writes one colour for text and axes and one for the background. The style sheet replaces them.
@@ -26,6 +31,11 @@ svg{color:#1f2328}.paper{fill:#ffffff}
 @media (prefers-color-scheme: dark){svg{color:#e6edf3}.paper{fill:#0d1117}}
 </style>
 """
+
+
+# What the lines are; bench/sweep.py has the programs.
+EXPLANATION = ("usrdma: perftest. UCX posix: ucx_perftest over shared memory. TCP: sockets over loopback; WRITE and "
+               "SEND: qperf, a message in one direction; READ: a request of 64 B and a reply of the size (bench-rpc).")
 
 
 def size_name(size):
@@ -58,7 +68,16 @@ def draw_panel(axes, points, operation, quantity):
     axes.set_xlabel("message size")
 
 
-def draw(points, quantity, path):
+def described_host():
+    """This machine and the date of the measurement, for the caption of the plots."""
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")),
+                     platform.machine())
+    return (f"{platform.node()}: {os.cpu_count()} processors, {model}, Linux {platform.release()}, load "
+            f"{os.getloadavg()[0]:.1f} at the start, {datetime.date.today()}")
+
+
+def draw(points, quantity, path, host):
     matplotlib.rcParams.update({
         "svg.fonttype": "none", "svg.hashsalt": "bench", "font.family": "sans-serif", "font.size": 11,
         "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK,
@@ -67,8 +86,11 @@ def draw(points, quantity, path):
     for axes, operation in zip(panels, OPERATIONS, strict=True):
         draw_panel(axes, points, operation, quantity)
     kind, unit = quantity.split(", ")
+    caption = f"{host}\n{EXPLANATION}"
     panels[0].set_ylabel(f"{kind} ({unit.replace('us', 'µs')})")
     panels[0].legend(loc="upper left")
+    figure.suptitle(f"{kind.capitalize()} between two processes of one host")
+    figure.supxlabel(caption, fontsize=9, x=0.01, ha="left")
     figure.savefig(path, metadata={"Date": None, "Creator": None})
     pyplot.close(figure)
     with open(path, encoding="utf-8") as file:
@@ -84,6 +106,15 @@ def read_points(path):
     return [(what, of, whose, int(size), float(value)) for what, of, whose, size, value in rows]
 
 
+def read_host(source):
+    """The description of the host that measured these points, from the file beside them."""
+    path = os.path.join(os.path.dirname(source), HOST_FILE)
+    if not os.path.exists(path):
+        return "unknown host and date"
+    with open(path, encoding="utf-8") as file:
+        return file.read().strip()
+
+
 def write_points(points, path):
     with open(path, "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("operation", "quantity", "implementation", "bytes", "value"), *points])
@@ -92,15 +123,18 @@ def write_points(points, path):
 def main():
     if sys.argv[1:2] == ["--draw"]:
         source, directory = sys.argv[2:]
-        points = read_points(source)
+        points, host = read_points(source), read_host(source)
     else:
         directory = sys.argv[1] if sys.argv[1:] else os.path.join(BUILD, "plots")
+        host = described_host()
         points = sweep()
     os.makedirs(directory, exist_ok=True)
     write_points(points, os.path.join(directory, "points.csv"))
+    with open(os.path.join(directory, HOST_FILE), "w", encoding="utf-8") as file:
+        print(host, file=file)
     for quantity in (LATENCY, BANDWIDTH):
         path = os.path.join(directory, quantity.split(",")[0] + ".svg")
-        draw(points, quantity, path)
+        draw(points, quantity, path, host)
         print(path)
 
 

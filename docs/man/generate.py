@@ -12,6 +12,7 @@ import datetime
 import os
 import re
 import shutil
+import subprocess
 import sys
 
 from docs.man import docstrings, mdoc
@@ -32,11 +33,27 @@ def about(symbol):
     return ABOUT.get(symbol.header) or ABOUT[symbol.header.split("/")[0]]
 
 
-def date_of(paths):
-    """What the pages are dated: SOURCE_DATE_EPOCH where it is set, else as the newest header."""
-    epoch = os.environ.get("SOURCE_DATE_EPOCH") or max(os.stat(path).st_mtime for path in paths)
-    day = datetime.datetime.fromtimestamp(int(epoch), datetime.timezone.utc)
-    return f"{day:%B} {day.day}, {day.year}"
+def commit_time():
+    """The time of the last commit, if the sources are a git work tree of their own; else an empty string."""
+    source = os.path.dirname(os.path.dirname(HERE))
+    if not os.path.exists(os.path.join(source, ".git")):
+        return ""
+    try:
+        done = subprocess.run(["git", "-C", source, "log", "-1", "--format=%ct"], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip()
+
+
+def date_of_pages():
+    """The date of all pages: SOURCE_DATE_EPOCH, else that of the last commit, else that of the page usrdma(7)."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH") or commit_time()
+    if epoch:
+        day = datetime.datetime.fromtimestamp(int(epoch), datetime.timezone.utc)
+        return f"{day:%B} {day.day}, {day.year}"
+    with open(os.path.join(HERE, "usrdma.7"), encoding="utf-8") as file:
+        return re.search(r"^\.Dd (.*)$", file.read(), re.M)[1]
 
 
 def read_all(include):
@@ -109,7 +126,7 @@ class Manual:
         the listing of a program beside this one, and @tools@ the list of the other pages of section 1."""
         with open(os.path.join(HERE, name), encoding="utf-8") as file:
             text = file.read()
-        text = re.sub(r"^(\.Dd .*)$", r"\1\n" + mdoc.VOLUME, text, count=1, flags=re.M)
+        text = re.sub(r"^\.Dd .*$", f".Dd {self.date}\n{mdoc.VOLUME}", text, count=1, flags=re.M)
         text = re.sub(r"^@header (\S+)@\n", lambda match: self.rules(match[1]), text, flags=re.M)
         text = re.sub(r"^@file (\S+)@\n", lambda match: self.listing(match[1]), text, flags=re.M)
         return re.sub(r"^@tools@\n", lambda _: self.tools(), text, flags=re.M)
@@ -356,7 +373,7 @@ def main():
     include, *scripts, output = sys.argv[1:]
     symbols = read_all(include)
     shutil.rmtree(output, ignore_errors=True)
-    manual = Manual(include, symbols, date_of(os.path.join(include, name) for name in HEADERS), output)
+    manual = Manual(include, symbols, date_of_pages(), output)
     manual.make([pair for script in scripts for pair in exported_names(script)])
 
 

@@ -120,6 +120,9 @@ static inline struct ibv_mr *rdma_reg_msgs(struct rdma_cm_id *id, void *addr, si
  * Threads: any. Does not block.
  * Notes: the access rights are IBV_ACCESS_LOCAL_WRITE and IBV_ACCESS_REMOTE_READ. Transmit the
  * address and mr->rkey to the peer, which needs both.
+ * Memory that the peer may both read and write needs one MR with both rights: call
+ * ibv_reg_mr(id->pd, addr, length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+ * IBV_ACCESS_REMOTE_WRITE). Atomics also need IBV_ACCESS_REMOTE_ATOMIC.
  * Inline. Source: rdma_reg_read(3). See also: rdma_dereg_mr(), ibv_reg_mr().
  */
 static inline struct ibv_mr *rdma_reg_read(struct rdma_cm_id *id, void *addr, size_t length)
@@ -140,6 +143,9 @@ static inline struct ibv_mr *rdma_reg_read(struct rdma_cm_id *id, void *addr, si
  * Threads: any. Does not block.
  * Notes: the access rights are IBV_ACCESS_LOCAL_WRITE and IBV_ACCESS_REMOTE_WRITE. Transmit the
  * address and mr->rkey to the peer, which needs both.
+ * Memory that the peer may both read and write needs one MR with both rights: call
+ * ibv_reg_mr(id->pd, addr, length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+ * IBV_ACCESS_REMOTE_WRITE). Atomics also need IBV_ACCESS_REMOTE_ATOMIC.
  * Inline. Source: rdma_reg_write(3). See also: rdma_dereg_mr(), ibv_reg_mr().
  */
 static inline struct ibv_mr *rdma_reg_write(struct rdma_cm_id *id, void *addr, size_t length)
@@ -263,6 +269,11 @@ static inline int rdma_post_sendv(struct rdma_cm_id *id, void *context, struct i
  * IBV_SEND_INLINE is set; ENOMEM: the queue is full; EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
  * Events: a completion on the send CQ if the QP or *flags* requests one, or if the request fails.
+ * Notes: a connection of the rdma_cm permits READ if initiator_depth of this side and
+ * responder_resources of the peer are at least 1 in struct rdma_conn_param of rdma_connect() and
+ * rdma_accept(). They are 0 in a struct that is set to 0; a NULL parameter selects the maximum. If
+ * either is 0, the request fails with IBV_WC_REM_INV_REQ_ERR. The peer registers the memory with
+ * IBV_ACCESS_REMOTE_READ (rdma_reg_read()). rdma_cm(7) has an example.
  * Inline. Source: rdma_post_readv(3). See also: rdma_post_read(), rdma_reg_msgs(), rdma_reg_read(),
  * rdma_get_send_comp(), ibv_post_send().
  */
@@ -295,6 +306,8 @@ static inline int rdma_post_readv(struct rdma_cm_id *id, void *context, struct i
  * exceeds that of the QP; ENOMEM: the queue is full; EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
  * Events: a completion on the send CQ if the QP or *flags* requests one, or if the request fails.
+ * Notes: the peer registers the memory with IBV_ACCESS_REMOTE_WRITE (rdma_reg_write()), and is not
+ * notified of the WRITE. rdma_cm(7) has an example.
  * Inline. Source: rdma_post_writev(3). See also: rdma_post_write(), rdma_reg_msgs(),
  * rdma_reg_write(), rdma_get_send_comp(), ibv_post_send().
  */
@@ -378,6 +391,11 @@ static inline int rdma_post_send(struct rdma_cm_id *id, void *context, void *add
  * EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
  * Events: a completion on the send CQ if the QP or *flags* requests one, or if the request fails.
+ * Notes: a connection of the rdma_cm permits READ if initiator_depth of this side and
+ * responder_resources of the peer are at least 1 in struct rdma_conn_param of rdma_connect() and
+ * rdma_accept(). They are 0 in a struct that is set to 0; a NULL parameter selects the maximum. If
+ * either is 0, the request fails with IBV_WC_REM_INV_REQ_ERR. The peer registers the memory with
+ * IBV_ACCESS_REMOTE_READ (rdma_reg_read()). rdma_cm(7) has an example.
  * Inline. Source: rdma_post_read(3). See also: rdma_post_readv(), rdma_reg_msgs(), rdma_reg_read(),
  * rdma_get_send_comp(), ibv_post_send().
  */
@@ -406,6 +424,8 @@ static inline int rdma_post_read(struct rdma_cm_id *id, void *context, void *add
  * queue is full; EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
  * Events: a completion on the send CQ if the QP or *flags* requests one, or if the request fails.
+ * Notes: the peer registers the memory with IBV_ACCESS_REMOTE_WRITE (rdma_reg_write()), and is not
+ * notified of the WRITE. rdma_cm(7) has an example.
  * Inline. Source: rdma_post_write(3). See also: rdma_post_writev(), rdma_reg_msgs(),
  * rdma_reg_write(), rdma_get_send_comp(), ibv_post_send().
  */

@@ -126,9 +126,7 @@ void inherit_detach(const void *address)
  */
 static void stack_detach(void)
 {
-	char here;
-
-	inherit_detach(&here);
+	inherit_detach(__builtin_frame_address(0));
 }
 
 void inherit_before_fork(void)

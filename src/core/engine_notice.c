@@ -13,6 +13,7 @@
 #include "core/device.h"
 #include "core/engine.h"
 #include "core/engine_watch.h"
+#include "core/failure_event.h"
 #include "core/moderation.h"
 #include "core/probe.h"
 #include "core/qp.h"
@@ -34,6 +35,7 @@ static void engine_die(struct engine *engine)
 		return;
 	log_warn("the daemon has exited: all devices of this process fail");
 	engine->is_fatal = true;
+	failure_daemon_ended(engine);
 	moderation_flush(engine);
 	for (size_t i = 0; transports[i]; i++) {
 		if (transports[i]->daemon_lost)

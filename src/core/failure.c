@@ -175,6 +175,8 @@ struct engine *failure_begin(const struct qp *qp, enum ipc_failure_kind kind,
 		.rnr_retry = qp->attr.rnr_retry,
 		.qp_access = qp->attr.qp_access_flags,
 	};
+	if (qp->is_of_cm)
+		failure->flags |= IPC_FAILURE_IS_OF_CM;
 	memcpy(failure->peer_gid, &qp->attr.ah_attr.grh.dgid, sizeof(failure->peer_gid));
 	failure_identify(failure, qp->context);
 	return engine;

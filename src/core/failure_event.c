@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/failure_event.h"
 
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
 #include "core/engine.h"
 #include "core/failure.h"
+#include "ipc/daemon_end.h"
 
 /* Events that are part of normal operation, too. */
 static bool is_note(enum ibv_event_type event)
@@ -39,4 +44,19 @@ void failure_srq_event(const struct srq *srq, enum ibv_event_type event)
 void failure_port_event(const struct context *context, enum ibv_event_type event)
 {
 	report_event(context, event, 0, 0);
+}
+
+void failure_daemon_ended(struct engine *engine)
+{
+	struct ipc_failure failure = {.event = IBV_EVENT_DEVICE_FATAL};
+	/* The fork handlers of the engine wait for engine.lock, so no child has a copy of the connection. */
+	struct ipc_client successor;
+	int error;
+
+	ipc_explain_daemon_end(&engine->client);
+	failure.id = ++engine->failures.last_id;
+	error = ipc_report_daemon_end(&engine->client, &failure, &successor);
+	if (error && error != -ENOTSUP)
+		log_warn("the end of the daemon is not stored for usrdma why: %s",
+			 strerror(-error));
 }

@@ -346,6 +346,7 @@ struct qp {
 	uint32_t events_fetched;	    /* by ibv_get_async_event; context.events_lock */
 	unsigned int windows;		    /* number of type 2 windows bound to it */
 	unsigned int revokers; /* calls that wait for the end of the peers' one-sided accesses */
+	bool is_of_cm; /* librdmacm changes its state: its parameters are those of the rdma_cm */
 	uint64_t failure_id; /* of the first failure of this QP that was reported (failure.h); 0: none */
 	uint64_t reported_reasons[2]; /* bits of enum ipc_failure_reason: reported once for a QP */
 	uint64_t flushed_id;	      /* of the report of WRs that were posted in ERR */

@@ -329,6 +329,7 @@ static int qp_modify_public(struct ibv_qp *ibqp, const struct ibv_qp_attr *attr,
 		ret = -fault_qp_modify(qp);
 	if (!ret && (attr_mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_ERR)
 		engine_catch_up(engine);
+	qp->is_of_cm |= route_only;
 	if (!ret)
 		ret = qp->remote ? xrc_remote_modify(qp, attr, attr_mask) :
 				   qp_modify(qp, attr, mask_of_half(qp->type, attr_mask));

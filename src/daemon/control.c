@@ -72,6 +72,7 @@ static json_object *report_daemon(struct server *server)
 	add_string(report, "version", USRDMA_VERSION);
 	add_u64(report, "pid", (uint64_t)getpid());
 	add_u64(report, "uid", server->uid);
+	add_u64(report, "idle_seconds", server->idle_ms / 1000);
 	add_string(report, "roce_port",
 		   server->port.error ? strerror(-server->port.error) : "open");
 	add_u64(report, "roce_forged", roce_port_forged(&server->port));

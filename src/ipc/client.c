@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "base/trace_ring.h"
+#include "ipc/daemon_end.h"
 #include "ipc/known_uid.h"
 #include "ipc/probe.h"
 #include "ipc/spawn.h"
@@ -23,6 +24,9 @@
  * can lose the socket name to another one. Each retry requires such a race again.
  */
 #define OPEN_ATTEMPTS 16
+
+/* Maximum time in which a daemon of another protocol version that has no clients ends. */
+#define OUTDATED_WAIT_MS 1000
 
 /* client->fd is cleared first: the child of a fork() in between must not close another file that has this number by then. */
 static void client_die(struct ipc_client *client)
@@ -94,8 +98,9 @@ static int peer_check(struct ipc_client *client, enum ipc_role role)
 	if (role == IPC_ROLE_CONTROL && own == 0)
 		return 0;
 	log_user(
-		"the RDMA daemon of this machine (pid %ld) belongs to uid %u and serves only that user: "
-		"enable the system service (systemctl enable --now usrdmad) or stop that daemon",
+		"the RDMA daemon of this machine (pid %ld) belongs to uid %u and serves only that user: stop that "
+		"daemon, and start one as root for all users (systemctl enable --now usrdmad, if it is installed; "
+		"else usrdmad --foreground --idle-seconds 0)",
 		(long)cred.pid, (unsigned int)cred.uid);
 	return -EACCES;
 }
@@ -380,11 +385,7 @@ static int client_hello(struct ipc_client *client, enum ipc_role role)
 		error = 0;
 	else if (!error)
 		take_probe_page(client, page, role);
-	if (error == -EPROTO)
-		log_user("the running usrdmad uses another protocol version than this library "
-			 "(%d): end the programs that use it, or restart it",
-			 IPC_VERSION);
-	else if (error == -ENOSPC || error == -EDQUOT)
+	if (error == -ENOSPC || error == -EDQUOT)
 		log_user(
 			"usrdmad does not serve this program: %s has the maximum number of processes",
 			error == -EDQUOT ? "its user" : "the daemon");
@@ -407,6 +408,20 @@ static void explain_spawn(int error)
 			strerror(-error));
 }
 
+/* Stores who the daemon is, which cannot be determined any more after its end. 0 or -errno. */
+static int daemon_identify(struct ipc_client *client)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return -errno;
+	client->daemon_pid = cred.pid;
+	client->daemon_uid = cred.uid;
+	client->is_daemon_elsewhere = ipc_is_in_other_pid_namespace(cred.pid);
+	return 0;
+}
+
 /* 0 or -errno; -EAGAIN: a daemon was started or exited, the caller retries. */
 static int open_once(struct ipc_client *client, enum ipc_role role)
 {
@@ -422,9 +437,20 @@ static int open_once(struct ipc_client *client, enum ipc_role role)
 	}
 	error = peer_check(client, role);
 	if (!error)
+		error = daemon_identify(client);
+	if (!error)
 		error = client_hello(client, role);
 	if (error)
 		client_die(client);
+	if (error != -EPROTO)
+		return error;
+	/* Without clients a daemon of another version ends after it has refused one. */
+	if (ipc_daemon_ends(client->daemon_pid, OUTDATED_WAIT_MS))
+		return -EAGAIN;
+	log_user(
+		"the running usrdmad uses another protocol version than this library (%d): end the "
+		"programs that use it, or restart it",
+		IPC_VERSION);
 	return error;
 }
 

@@ -22,6 +22,9 @@ struct ipc_client {
 	pid_t daemon_pid; /* from the kernel, also if ipc_client_open() failed after connecting; 0: no daemon accepted */
 	uid_t daemon_uid;
 	enum ipc_role role;
+	pid_t daemon_pid; /* 0: the daemon has no id in the PID namespace of this process */
+	uid_t daemon_uid;
+	bool is_daemon_elsewhere; /* the daemon is in another PID namespace, and ends with it */
 	uint32_t seq;
 	struct ipc_hello_reply hello;
 	struct ipc_queue queue; /* requests of ipc_send_in_order() that were not sent yet */

@@ -32,7 +32,8 @@ enum ipc_failure_flags {
 	IPC_FAILURE_SAME_HOST = 1 << 6, /* the peer is a process of this host */
 	IPC_FAILURE_UPDATES =
 		1 << 7, /* replaces the failure of this process with this id, if it is stored */
-	IPC_FAILURE_IS_OWN = 1 << 9, /* IPC_FAILURE_DROP: the sender reports it */
+	IPC_FAILURE_IS_OF_CM = 1 << 10, /* librdmacm has set the attributes of the QP */
+	IPC_FAILURE_IS_OWN = 1 << 9,	/* IPC_FAILURE_DROP: the sender reports it */
 	IPC_FAILURE_IS_WINDOW =
 		1 << 8, /* the region is a memory window; numbers: QPN of a type 2 window, 0: none */
 };
@@ -120,6 +121,8 @@ enum ipc_failure_reason {
 	IPC_REASON_UNREACHABLE,
 	/* IPC_FAILURE_CM: another program or the kernel has the UDP port of RoCEv2 */
 	IPC_REASON_CM_NO_PORT,
+	/* IPC_FAILURE_EVENT: the daemon, which was in another PID namespace, ended; numbers: its process id, 0: unknown here */
+	IPC_REASON_DAEMON_ENDED,
 	IPC_REASON_COUNT
 };
 

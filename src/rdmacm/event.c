@@ -148,6 +148,8 @@ static int notify_removed(struct rcm_channel *channel, struct ipc_cm_event *msg,
 {
 	struct rcm_id *id;
 
+	if (!channel->is_dead)
+		rcm_session_report_end(channel->session);
 	channel->is_dead = true;
 	list_for_each_entry(id, &channel->ids, channel_node) {
 		if (id->is_removal_reported || id->is_dying)

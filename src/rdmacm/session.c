@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/log.h"
 #include "base/thread_id.h"
 #include "base/trace_ring.h"
+#include "ipc/daemon_end.h"
 #include "rdmacm/id.h"
 #include "rdmacm/session.h"
 
@@ -15,6 +18,8 @@ static pthread_mutex_t sessions_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rcm_session *current;
 /* The session that connects to the daemon now; the child of a fork() closes its copy of the connection. */
 static struct rcm_session *opening;
+/* The connection that rcm_session_report_end() uses now; as above. */
+static struct ipc_client *reporting;
 /* Ended sessions with open devices, which the application may still use; never freed. */
 static struct rcm_session *ended;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -33,6 +38,9 @@ static void rdmacm_session_start_clean_after_fork(void)
 	if (opening)
 		ipc_client_forget(&opening->client);
 	opening = NULL;
+	if (reporting)
+		ipc_client_forget(reporting);
+	reporting = NULL;
 	if (!current)
 		return;
 	ipc_client_forget(&current->client);
@@ -149,6 +157,33 @@ void rcm_session_put(struct rcm_session *session)
 	pthread_mutex_destroy(&session->devices_lock);
 	pthread_mutex_destroy(&session->opening_lock);
 	free(session);
+}
+
+void rcm_session_report_end(struct rcm_session *session)
+{
+	struct ipc_failure failure = {.event = UINT32_MAX};
+	struct ipc_client successor = {.fd = -1};
+	bool has_devices;
+	int error = 0;
+
+	pthread_mutex_lock(&session->devices_lock);
+	has_devices = !list_is_empty(&session->devices);
+	pthread_mutex_unlock(&session->devices_lock);
+
+	pthread_mutex_lock(&sessions_lock);
+	if (!session->is_end_reported) {
+		session->is_end_reported = true;
+		/* Otherwise libibverbs, which also loses the daemon, explains it. */
+		if (!has_devices)
+			ipc_explain_daemon_end(&session->client);
+		reporting = &successor;
+		error = ipc_report_daemon_end(&session->client, &failure, &successor);
+		reporting = NULL;
+	}
+	pthread_mutex_unlock(&sessions_lock);
+	if (error && error != -ENOTSUP)
+		log_warn("the end of the daemon is not stored for usrdma why: %s",
+			 strerror(-error));
 }
 
 int rcm_session_request(struct rcm_session *session, void *req, uint32_t req_len)

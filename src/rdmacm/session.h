@@ -23,6 +23,7 @@ struct rcm_session {
 	struct ipc_client client;
 	unsigned refs;
 	bool is_inherited; /* in the child of a fork(): a session of the parent */
+	bool is_end_reported; /* rcm_session_report_end() was called; guarded by the lock in session.c */
 
 	pthread_mutex_t opening_lock; /* held while a device is opened, before devices_lock */
 	pthread_mutex_t devices_lock;
@@ -37,6 +38,12 @@ struct rcm_session {
 int rcm_session_get(struct rcm_session **session) __attribute__((warn_unused_result));
 struct rcm_session *rcm_session_ref(struct rcm_session *session);
 void rcm_session_put(struct rcm_session *session);
+
+/*
+ * The connection to the daemon is lost: reports it once to the daemon's successor (ipc/daemon_end.h). Blocks until the successor
+ * has started. To be called before the application gets DEVICE_REMOVAL.
+ */
+void rcm_session_report_end(struct rcm_session *session);
 
 /* Sends a request whose reply has no body. Returns the status of the reply. */
 int rcm_session_request(struct rcm_session *session, void *req, uint32_t req_len)

@@ -2,9 +2,12 @@
 """Tests the manual's generator: every sentence of a docstring stays in its field, and every errno has its own text."""
 
 import dataclasses
+import glob
 import os
 import re
+import subprocess
 import sys
+import tempfile
 
 from docs.man import docstrings, generate
 from tests.abi.tap import Tap
@@ -214,6 +217,21 @@ def torn_texts(comment):
             yield f"lost: {word}"
 
 
+def wrong_dates():
+    """Generated and hand-written pages have one date, that of SOURCE_DATE_EPOCH."""
+    source = os.path.join(ROOT, "src")
+    with tempfile.TemporaryDirectory(prefix="usrdma-test-") as folder:
+        output = os.path.join(folder, "man")
+        subprocess.run([sys.executable, "-B", "-m", "docs.man.generate", os.path.join(ROOT, "include"),
+                        os.path.join(source, "libibverbs.map"), os.path.join(source, "librdmacm.map"), output],
+                       cwd=ROOT, env=dict(os.environ, SOURCE_DATE_EPOCH="31536000"), check=True)
+        for path in glob.glob(os.path.join(output, "man*", "*")):
+            with open(path, encoding="utf-8") as page:
+                text = page.read()
+            if not text.startswith(".so ") and text.count(".Dd January 1, 1971\n") != 1:
+                yield os.path.basename(path)
+
+
 def flattened(block):
     return " ".join(block) if isinstance(block, list) else block
 
@@ -228,6 +246,7 @@ def main():
     tap.rule("a page shows the types that its call names", missing_types())
     tap.rule("a text about all errnos is a sentence", unfinished_sentences(symbol))
     tap.rule("the events that a synchronous call waits for have their full names", wrong_waits())
+    tap.rule("all pages have the date of SOURCE_DATE_EPOCH", wrong_dates())
     tap.rule("the headers' texts are whole", torn_in_headers())
     return tap.done()
 

@@ -22,8 +22,8 @@ MAY_INCLUDE = {
     "profile": {"base", "ipc/msg.h", "public"},
     "wire": {"base"},
     "link": {"base", "wire"},
-    "core": {"base", "profile", "wire", "ipc/client.h", "ipc/msg.h", "ipc/msg_failure.h", "ipc/queue.h",
-             "ipc/segment.h", "public"},
+    "core": {"base", "profile", "wire", "ipc/client.h", "ipc/daemon_end.h", "ipc/msg.h", "ipc/msg_failure.h",
+             "ipc/queue.h", "ipc/segment.h", "public"},
     "roce": {"base", "wire", "link", "core"},
     "local": {"base", "wire", "core", "ipc/msg.h", "ipc/msg_failure.h", "ipc/segment.h", "public"},
     "cm": {"base", "wire"},
@@ -115,7 +115,7 @@ CANCELLABLE_ALLOWED = {
     "src/rspreload/wrap_wait.c": {"poll", "ppoll", "pselect", "select"},
     # Threads of the library's own, which no application can cancel.
     "src/core/engine_progress.c": {"epoll_wait", "ppoll"},
-    # Cancellation is disabled around them, by the caller in spawn.c's case.
+    # Cancellation is disabled around them, by the caller in the cases of spawn.c and daemon_end.c.
     "src/base/resize.c": {"sigtimedwait"},
     "src/base/select.c": {"fopen", "fgets", "fclose"},
     "src/base/syscalls.h": {"close", "nanosleep"},
@@ -123,6 +123,7 @@ CANCELLABLE_ALLOWED = {
     "src/core/async.c": {"pthread_cond_timedwait", "pthread_cond_wait"},
     "src/core/command_file.c": {"pread", "pwrite"},
     "src/core/xrc_remote_client.c": {"pthread_cond_timedwait"},
+    "src/ipc/daemon_end.c": {"poll"},
     "src/ipc/spawn.c": {"open", "close", "read", "poll", "waitpid"},
     "src/rsocket/dgram_udp.c": {"poll"},
     "src/rdmacm/addrinfo.c": {"getaddrinfo"},

@@ -139,6 +139,38 @@ def version_skew(lab):
             check("another protocol version" in err.read(), "no word about it")
 
 
+def version_skew_of_an_idle_daemon(lab):
+    """A daemon of another version without clients ends after it has refused a program. The program starts its own."""
+    end_daemons(lab)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as future:
+        future.bind(wire.NAME)
+        pid = os.fork()
+        if pid == 0:
+            # listen() sets the process that SO_PEERCRED reports.
+            try:
+                future.listen()
+                connection = future.accept()[0]
+                connection.recv(4096)
+                connection.send(wire.message(wire.HELLO, status=-errno.EPROTO))
+            finally:
+                os._exit(0)
+    try:
+        wait_until(is_listening_in(pid), lab.seconds(10), "the daemon of another version")
+        program = lab.start(os.path.join(lab.tree, "usrdma"), "status", native=True, user=0 if lab.drops else None)
+        os.waitpid(pid, 0)
+        check("another protocol version" not in program.finish(lab.seconds(20)), program.story())
+    finally:
+        end_daemons(lab)
+
+
+def is_listening_in(pid):
+    """Whether the process has called listen(): without a connection, which it would accept."""
+    def listens():
+        with open(f"/proc/{pid}/net/unix", encoding="ascii") as table:
+            return any(line.endswith(" @usrdmad\n") and line.split()[3] == "00010000" for line in table)
+    return listens
+
+
 def address_changes(lab):
     """Changes of addresses and links update the GID table and are reported to every engine."""
     def notices(engine, dev_id, wanted):
@@ -257,7 +289,8 @@ def body(lab, cases):
     for case in (start_race, started_unseen):
         cases.run(case.__name__, case, lab)
     end_daemons(lab)
-    everyone = [idle_exit, sigterm, second_daemon, version_skew, no_files, no_daemon, no_daemon_for_pyverbs]
+    everyone = [idle_exit, sigterm, second_daemon, version_skew, version_skew_of_an_idle_daemon, no_files, no_daemon,
+                no_daemon_for_pyverbs]
     # These cases need more than one user, or an interface that the test may change.
     with_root = [other_users_daemon, address_changes, unread_notices] if lab.drops and lab.isolated else []
     for case in everyone + with_root:

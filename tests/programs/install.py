@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Tests which files `make install` installs, and that programs run with the installed tree, also after it was moved."""
 
+import json
 import os
 import re
 import shlex
@@ -184,6 +185,40 @@ def unit(prefix):
     check(command.startswith('ExecStart="/') and shlex.split(command)[0].endswith("/libexec/usrdma/usrdmad"), command)
 
 
+CMAKE_PROJECT = """cmake_minimum_required(VERSION 3.16)
+project(two C)
+find_path(VERBS_HEADERS infiniband/verbs.h REQUIRED)
+find_library(VERBS_LIBRARY ibverbs REQUIRED)
+message("found ${VERBS_HEADERS} ${VERBS_LIBRARY}")
+"""
+
+
+def cmake_finds_it(lab, prefix):
+    """find_path() and find_library() with the two private directories in CMAKE_PREFIX_PATH, as README.md describes."""
+    source = os.path.join(lab.scratch, "cmake")
+    os.makedirs(source)
+    with open(os.path.join(source, "CMakeLists.txt"), "w", encoding="ascii") as file:
+        file.write(CMAKE_PROJECT)
+    paths = ";".join(os.path.join(prefix, name, "usrdma") for name in ("lib", "include"))
+    done = subprocess.run(["cmake", "-S", source, "-B", os.path.join(source, "build"), f"-DCMAKE_PREFIX_PATH={paths}"],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    check(f"found {prefix}/include/usrdma {prefix}/lib/usrdma/libibverbs.so" in done.stdout, done.stdout)
+
+
+def unit_of_a_user(lab):
+    """With a prefix in the home directory, the only unit is that of the user's service manager."""
+    build, prefix = os.path.join(lab.scratch, "build"), os.path.join(lab.scratch, "home", ".local")
+    done = subprocess.run(["meson", "setup", "--prefix=" + prefix, "-Dtests=disabled", build, SOURCE],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    check(done.returncode == 0, done.stdout)
+    shown = subprocess.run(["meson", "introspect", "--installed", build], stdout=subprocess.PIPE, text=True, check=True)
+    units = {file: place for file, place in json.loads(shown.stdout).items() if file.endswith(".service")}
+    check(list(units.values()) == [os.path.join(prefix, "share/systemd/user/usrdmad.service")], f"{units}")
+    with open(next(iter(units)), encoding="utf-8") as text:
+        unit_text = text.read()
+    check(f'ExecStart="{prefix}/libexec/usrdma/usrdmad"' in unit_text and "ProtectHome" not in unit_text, unit_text)
+
+
 def body(lab, cases):
     prefix = installed(lab)
     cases.run("everything is in its place, and nothing in a place that is searched", places, prefix)
@@ -197,8 +232,13 @@ def body(lab, cases):
     cases.run("completion", completion, prefix)
     cases.run("our own rping runs from there", tool_runs, lab, prefix)
     cases.run("pkg-config names it", pkg_config, lab, prefix)
+    if shutil.which("cmake"):
+        cases.run("CMake finds it", cmake_finds_it, lab, prefix)
+    else:
+        cases.skip("CMake finds it", "no cmake")
     cases.run("a prefix with a space", prefix_with_space, lab)
     cases.run("the unit quotes the path", unit, prefix)
+    cases.run("a user's installation has a unit of the user", unit_of_a_user, lab)
 
 
 if __name__ == "__main__":

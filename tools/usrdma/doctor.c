@@ -47,7 +47,7 @@ static const struct doctor_check checks[] = {
 	{doctor_check_libraries, false},     {doctor_check_namespaces, true},
 	{doctor_check_faults, true},	     {doctor_check_fault_variables, false},
 	{doctor_check_packages, false},	     {doctor_check_copies, false},
-	{doctor_check_gpu, false},
+	{doctor_check_gpu, false},	     {doctor_check_container, true},
 };
 
 /* root reads the report of any user's daemon, which serves root's programs only if it is root's. */

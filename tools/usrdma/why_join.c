@@ -162,6 +162,21 @@ static size_t find_port_error(const struct why_list *list, size_t index)
 	return index;
 }
 
+/* libibverbs and librdmacm of a process report the end of the daemon each: the first report of the two. */
+static size_t find_daemon_end(const struct why_list *list, size_t index)
+{
+	const struct ipc_failure *failure = &list->failures[index].is;
+
+	for (size_t i = 0; i < index; i++) {
+		const struct ipc_failure *other = &list->failures[i].is;
+
+		if (other->reason == IPC_REASON_DAEMON_ENDED && is_same_process(other, failure) &&
+		    why_is_near(other, failure))
+			return i;
+	}
+	return index;
+}
+
 /* An overrun of a CQ, or the warning before it. */
 static bool is_cq_error(const struct ipc_failure *failure)
 {
@@ -219,6 +234,8 @@ void why_join(struct why_list *list)
 		failure->opposite = i;
 		if (failure->is.reason == IPC_REASON_RNR_WAIT)
 			failure->cause = find_rnr_failure(list, i);
+		else if (failure->is.reason == IPC_REASON_DAEMON_ENDED)
+			failure->cause = find_daemon_end(list, i);
 		else if (is_connection(&failure->is))
 			failure->cause = cause_of_connection(list, i);
 		else if (is_cq_error(&failure->is))

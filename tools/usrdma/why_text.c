@@ -449,7 +449,10 @@ void why_write_seen(FILE *out, const struct why_failure *why)
 		      out);
 		break;
 	case IPC_FAILURE_EVENT:
-		fputs(why_event_name(failure->event), out);
+		fputs(failure->reason == IPC_REASON_DAEMON_ENDED ?
+			      "IBV_EVENT_DEVICE_FATAL, RDMA_CM_EVENT_DEVICE_REMOVAL, WRs flushed" :
+			      why_event_name(failure->event),
+		      out);
 		break;
 	case IPC_FAILURE_DROP:
 		fputs("nothing: the application is not informed", out);
@@ -507,6 +510,10 @@ void why_write_process(FILE *out, const struct why_list *list, const struct why_
 	write_gid(out, failure->peer_gid);
 }
 
+/* The rdma_cm permits READ and atomics if both values are not 0. */
+static const char cm_depth_advice[] =
+	"for READ and atomics set responder_resources of rdma_accept() or rdma_connect() at the peer, and initiator_depth of rdma_connect() or rdma_accept() here, to at least 1";
+
 static const char *wr_advice(const struct ipc_failure *failure)
 {
 	switch (failure->vendor_err) {
@@ -527,8 +534,12 @@ static const char *wr_advice(const struct ipc_failure *failure)
 	case VENDOR_ERR_RKEY_ACCESS:
 		return "register the memory with the access flag of the operation (IBV_ACCESS_REMOTE_*)";
 	case VENDOR_ERR_QP_ACCESS:
+		if (failure->flags & IPC_FAILURE_IS_OF_CM)
+			return cm_depth_advice;
 		return "set the flag of the operation in qp_access_flags of the peer (ibv_modify_qp() to INIT), and check max_dest_rd_atomic";
 	case VENDOR_ERR_READ_DEPTH:
+		if (failure->flags & IPC_FAILURE_IS_OF_CM)
+			return cm_depth_advice;
 		return "set max_rd_atomic to at most max_dest_rd_atomic of the peer (ibv_modify_qp() to RTS and RTR)";
 	case VENDOR_ERR_PATH_MTU:
 		return "set the same path_mtu at both ends (ibv_modify_qp() to RTR)";

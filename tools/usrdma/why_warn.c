@@ -182,8 +182,22 @@ const char *why_warning_advice(const struct ipc_failure *failure)
 	}
 }
 
+static void write_daemon_end(FILE *out, const struct ipc_failure *failure)
+{
+	fputs("the RDMA daemon ", out);
+	if (failure->numbers[0])
+		fprintf(out, "(pid %" PRIu64 ") ", failure->numbers[0]);
+	fputs("ended, and with it all queue pairs and connections of this process: the daemon ran in another PID namespace, "
+	      "that of the container whose program started it",
+	      out);
+}
+
 void why_write_event(FILE *out, const struct ipc_failure *failure)
 {
+	if (failure->reason == IPC_REASON_DAEMON_ENDED) {
+		write_daemon_end(out, failure);
+		return;
+	}
 	switch (failure->event) {
 	case IBV_EVENT_CQ_ERR:
 		fputs("a completion queue of ", out);
@@ -219,6 +233,8 @@ void why_write_event(FILE *out, const struct ipc_failure *failure)
 
 const char *why_event_advice(const struct ipc_failure *failure)
 {
+	if (failure->reason == IPC_REASON_DAEMON_ENDED)
+		return "run usrdmad --foreground --idle-seconds 0 in a container that runs longer than the others (usrdmad(8), Containers)";
 	switch (failure->event) {
 	case IBV_EVENT_CQ_ERR:
 		return "create the CQ with as many entries as all its queues have WRs, or poll it more often";

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What tests/run does before and while it runs tests: it rejects unknown suites, and shows how far a command is. And
+that the other commands of developers reject unknown arguments and print help before they build."""
+
+import importlib.util
+import io
+import os
+import subprocess
+import sys
+from importlib.machinery import SourceFileLoader
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+RUN = os.path.join(ROOT, "tests", "run")
+
+
+def load():
+    """The script as a module."""
+    sys.dont_write_bytecode = True
+    spec = importlib.util.spec_from_loader("tests_run", SourceFileLoader("tests_run", RUN))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def rejects(*arguments, wanted):
+    """The error names the valid suites, before anything is built."""
+    done = subprocess.run([sys.executable, RUN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          check=False)
+    assert done.returncode == 2 and not done.stdout, f"{done.returncode} {done.stdout}"
+    for text in wanted:
+        assert text in done.stderr, f"no '{text}' in: {done.stderr}"
+
+
+def unknown_suite_is_rejected():
+    rejects("nosuch", wanted=["unknown suite 'nosuch'", "suites of build normal: abi api arch", "build clang: tidy"])
+
+
+def suite_of_another_build_is_rejected():
+    rejects("--build", "clang", "unit", wanted=["unknown suite 'unit'", "suites of build clang: tidy"])
+
+
+def progress_shows_steps_and_time():
+    run, out = load(), io.StringIO()
+    script = (r"print('[7/531] Compiling C object x', flush=True); "
+              r"print(' 9/12 usrdma:unit / base-timer     OK      0.01s', flush=True); input()")
+    # The command ends when the progress has shown the last step, which the reader of its output cannot tell it.
+    ends, wakes = os.pipe()
+
+    class Shown(io.StringIO):
+        """Ends the command when a line has been printed."""
+
+        def write(self, text):
+            out.write(text)
+            if "9 of 12" in text and not self.closed:
+                os.write(wakes, b"\n")
+            return len(text)
+
+    stdin = os.dup(0)
+    os.dup2(ends, 0)
+    try:
+        with run.Progress("normal: unit", Shown(), 0.01) as progress:
+            status, printed = run.run_shown([sys.executable, "-c", script], progress)
+    finally:
+        os.dup2(stdin, 0)
+    assert status == 0 and printed.startswith("[7/531] "), printed
+    assert "normal: unit: 9 of 12, base-timer finished, 0 min " in out.getvalue(), out.getvalue()
+
+
+def fuzz_prints_targets():
+    for arguments, status in ((["--help"], 0), (["nosuch"], 2), (["cm", "nosuch"], 2)):
+        done = subprocess.run([os.path.join(ROOT, "tests", "fuzz", "run"), *arguments], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        assert done.returncode == status, done.stdout
+        assert "targets: capture cell cm cm_msg " in done.stdout, done.stdout
+
+
+def make_lists_its_goals():
+    done = subprocess.run(["make", "-s", "-C", ROOT, "help"], stdout=subprocess.PIPE, text=True, check=True)
+    for goal in ("demo", "test", "install", "uninstall", "soak"):
+        assert f"make {goal} " in done.stdout, done.stdout
+
+
+def soak_parts_are_documented():
+    """CONTRIBUTING.md has a row for each part."""
+    done = subprocess.run([os.path.join(ROOT, "tests", "soak"), "nosuch"], stderr=subprocess.PIPE, text=True,
+                          check=False)
+    parts = done.stderr.rsplit("known: ", 1)[1].strip().split(", ")
+    with open(os.path.join(ROOT, "CONTRIBUTING.md"), encoding="utf-8") as text:
+        guide = text.read()
+    assert len(parts) > 5, parts
+    for part in parts:
+        assert f"\n| {part} |" in guide, part
+
+
+def main():
+    cases = [unknown_suite_is_rejected, suite_of_another_build_is_rejected, progress_shows_steps_and_time,
+             fuzz_prints_targets, make_lists_its_goals, soak_parts_are_documented]
+    print(f"1..{len(cases)}")
+    failed = 0
+    for number, case in enumerate(cases, 1):
+        try:
+            case()
+            print(f"ok {number} - {case.__name__}")
+        except AssertionError as failure:
+            failed += 1
+            print(f"not ok {number} - {case.__name__}\n# {failure}")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Containers with one network namespace and PID namespaces of their own, as in a pod: the daemon is in the container
+whose program started it, and ends with that container."""
+
+import os
+import re
+import signal
+import subprocess
+
+from tests.programs import lab as laboratory
+from tests.programs.daemon_kit import daemon, is_listening
+from tests.programs.lab import check, wait_until
+
+CONTAINER = ("unshare", "-pf", "--kill-child", "--mount-proc", "sh", "-c")
+WARNING = "warning  the daemon is in another PID namespace: a program of another container started it"
+
+
+def container(lab, script):
+    """Starts a container that runs the script as root; $U is the command usrdma."""
+    return lab.start(*CONTAINER, script, native=True, user=0, U=os.path.join(lab.tree, "usrdma"))
+
+
+def usrdma(lab, *arguments):
+    done = subprocess.run([os.path.join(lab.tree, "usrdma"), *arguments], env=lab.env, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False, timeout=lab.seconds(20))
+    return done.stdout
+
+
+def pair(lab):
+    """A container with a server and a client that transfer data until their connection ends."""
+    port = lab.port()
+    both = container(lab, f"$U rping -s -a 127.0.0.1 -p {port} & "
+                          f"until $U status | grep -q {port}; do :; done; $U rping -c -v -a 127.0.0.1 -p {port}; wait; "
+                          "echo both ended; exec sleep 1000")
+    both.says("ping data", lab.seconds(20))
+    return both
+
+
+def first_container_ends(lab):
+    """The connections of the other container end. Its programs print the cause, and start a daemon that has it."""
+    first = container(lab, "$U run ibv_devices; exec sleep 1000")
+    wait_until(is_listening, lab.seconds(20), "the daemon")
+    both = pair(lab)
+    check(WARNING in usrdma(lab, "doctor"), "no warning here, above the namespace")
+    beside = container(lab, "$U doctor")
+    check(WARNING in beside.finish(lab.seconds(20), None), beside.story())
+    first.signal(signal.SIGKILL)
+    both.says("both ended", lab.seconds(20))
+    text = both.output()
+    check(text.count("the RDMA daemon ended, which ran in another PID namespace, that of the container") == 2, text)
+    text = usrdma(lab, "why")
+    check(re.match(r"the RDMA daemon ended, and with it all queue pairs and connections of this process: the daemon "
+                   "ran in another PID namespace, that of the container", text), text)
+    check("rping" in text and "  do:    run usrdmad --foreground --idle-seconds 0 in a container" in text, text)
+    both.end()
+
+
+def daemon_with_a_container_of_its_own(lab):
+    """The documented pattern: containers come and go, and the connections of the others continue."""
+    with daemon(lab, uid=0):
+        first = container(lab, "$U run ibv_devices; exec sleep 1000")
+        both = pair(lab)
+        beside = container(lab, "$U doctor")
+        text = beside.finish(lab.seconds(20), None)
+        check("daemon: pid " in text and WARNING not in text, text)
+        first.signal(signal.SIGKILL)
+        first.process.wait()
+        printed = len(both.output())
+        wait_until(lambda: len(both.output()) > printed, lab.seconds(10), "more data")
+        check(both.running(), both.story())
+        both.end()
+
+
+def killed_without_a_container(lab):
+    """A daemon of the same PID namespace that the user ends is not replaced."""
+    with daemon(lab, uid=0) as process:
+        port = lab.port()
+        server = lab.start(os.path.join(lab.tree, "usrdma"), "rping", "-s", "-a", "127.0.0.1", "-p", port, native=True)
+        lab.listens_cm(server, port)
+        process.kill()
+        process.wait()
+        server.finish(lab.seconds(20), None)
+        check(not is_listening(), "a daemon was started")
+
+
+def body(lab, cases):
+    if not (lab.drops and lab.isolated):
+        cases.skip("all", "not root")
+        return
+    for case in (daemon_with_a_container_of_its_own, killed_without_a_container, first_container_ends):
+        lab.end_daemons()
+        cases.run(case.__name__.replace("_", " "), case, lab)
+
+
+if __name__ == "__main__":
+    laboratory.main(body)
