@@ -15,7 +15,10 @@ static bool qp_attr_is_reliable(enum ibv_qp_type type)
 	return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
-/* No remote access until the remote QP is known. Then RDMA WRITE, and READ and atomics if there are responder resources. */
+/*
+ * No remote access until the remote QP is known. Then RDMA WRITE, and with responder resources also READ, atomics and
+ * FLUSH. Linux, from 6.2 on, sets both types of FLUSH.
+ */
 static unsigned remote_access(const struct rcm_id *id)
 {
 	unsigned access = 0;
@@ -24,7 +27,8 @@ static unsigned remote_access(const struct rcm_id *id)
 		return access;
 	access |= IBV_ACCESS_REMOTE_WRITE;
 	if (id->qp_param.max_dest_rd_atomic)
-		access |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+		access |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+			  IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT;
 	return access;
 }
 

@@ -198,7 +198,9 @@ static void rdma_get_cm_event_parameters_are_seen_from_this_side(void **state)
 	assert_int_equal(attr.rnr_retry, 5);
 	assert_int_equal(attr.dest_qp_num, ends.passive->qp->qp_num);
 	assert_int_equal(attr.qp_access_flags, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-						       IBV_ACCESS_REMOTE_ATOMIC);
+						       IBV_ACCESS_REMOTE_ATOMIC |
+						       IBV_ACCESS_FLUSH_GLOBAL |
+						       IBV_ACCESS_FLUSH_PERSISTENT);
 	assert_int_equal(ibv_query_qp(ends.passive->qp, &attr, IBV_QP_STATE, &init), 0);
 	assert_int_equal(attr.max_rd_atomic, 1);
 	assert_int_equal(attr.max_dest_rd_atomic, 2);
