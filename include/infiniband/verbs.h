@@ -4644,7 +4644,7 @@ static inline void ibv_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint3
  * of the peer need IBV_ACCESS_FLUSH_GLOBAL or IBV_ACCESS_FLUSH_PERSISTENT, according to the type.
  * The operation counts in max_rd_atomic. Memory of a usrdma device is memory of a process: it is
  * globally visible and not persistent. A usrdma peer therefore refuses IBV_FLUSH_PERSISTENT
- * (IBV_WC_REM_INV_REQ_ERR).
+ * (IBV_WC_REM_ACCESS_ERR, or IBV_WC_REM_INV_REQ_ERR if its QP does not permit the operation).
  *
  * *rkey*, *remote_addr*: key and address of the peer's memory.
  * *len*: bytes, less than 2^32; address and length mean nothing for IBV_FLUSH_MR.

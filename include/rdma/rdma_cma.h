@@ -998,8 +998,8 @@ void rdma_destroy_qp(struct rdma_cm_id *id);
  * Returns 0, or -1 with errno.
  * Errors: EINVAL: the id has no device, qp_state has another value, or the peer is not known yet.
  * Threads: any. Does not block.
- * State: qp_access_flags permits READ and atomic operations only if the connection has responder
- * resources. min_rnr_timer is 0 (655 ms).
+ * State: qp_access_flags permits READ, atomic operations and FLUSH only if the connection has
+ * responder resources. min_rnr_timer is 0 (655 ms).
  * Since RDMACM_1.2. Source: rdma_init_qp_attr(3). See also: rdma_establish(), ibv_modify_qp(),
  * struct ibv_qp_attr.
  */

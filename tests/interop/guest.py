@@ -29,12 +29,13 @@ done
 """
 
 
-def prepare(kept):
-    """Fetches the guest's kernel into the directory if it is missing. Returns None, or the output of a failed
-    command."""
+def prepare(kept, suite=None):
+    """Fetches the guest's kernel into the directory if it is missing: that of this Debian suite, or of the machine's.
+    Returns None, or the output of a failed command."""
     if os.path.exists(os.path.join(kept, "initrd.zst")):
         return None
-    done = subprocess.run([VM, "prepare", kept], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    options = ["--suite", suite] if suite else []
+    done = subprocess.run([VM, "prepare", kept, *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False)
     return done.stdout if done.returncode else None
 

@@ -4,7 +4,8 @@
     this network namespace                      the guest: Debian's kernel, rdma_rxe
     tap0  10.78.0.1  fd78::1   ── Ethernet ──   eth0  10.78.0.2  fd78::2   rxe0
 
-Each case runs twice, with each side as the server.
+Each case runs twice, with each side as the server. USRDMA_KERNEL_SUITE=SUITE selects the kernel of another Debian
+suite, and adds the cases of newer.py and services.py.
 """
 
 import ipaddress
@@ -14,7 +15,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 
-from tests.interop import multicast, servers, victims
+from tests.interop import multicast, newer, servers, services, victims
 from tests.interop.guest import SLOW, Guest, prepare
 from tests.programs import capture, tools
 from tests.programs import lab as laboratory
@@ -22,8 +23,9 @@ from tests.programs.lab import check
 
 OURS = {"4": "10.78.0.1", "6": "fd78::1", "device": "tap0"}
 THEIRS = {"4": "10.78.0.2", "6": "fd78::2", "device": "rxe0"}
+SUITE = os.environ.get("USRDMA_KERNEL_SUITE")
 # The guest's kernel and initrd, which are kept between runs.
-KEPT = os.path.join(laboratory.BUILD, "vm")
+KEPT = os.path.join(laboratory.BUILD, f"vm-{SUITE}" if SUITE else "vm")
 PACKETS_MIN = 1000
 
 
@@ -219,6 +221,14 @@ def set_up_tap():
         laboratory.ip_command(*line.split())
 
 
+def kernel_of_suite(guest):
+    with open(os.path.join(KEPT, "kernel"), encoding="utf-8") as file:
+        wanted = file.read().strip()
+    runs = guest.ask("uname", "-r").strip()
+    check(runs == wanted, f"the guest runs {runs}, not {wanted}")
+    print(f"# Linux {runs}")
+
+
 def body(lab, cases):
     set_up_tap()
     guest = Guest(KEPT, "rxe", "tap:tap0")
@@ -226,6 +236,8 @@ def body(lab, cases):
     try:
         with capture.recorded(path, "tap0"):
             against_rxe(lab, cases, guest)
+        if SUITE:
+            against_suite(lab, cases, guest)
     finally:
         guest.end()
     if cases.only:
@@ -235,6 +247,14 @@ def body(lab, cases):
         cases.run("nothing on the wire is malformed", capture.nothing_is_malformed, path)
     else:
         cases.skip("nothing on the wire is malformed", "no tshark")
+
+
+def against_suite(lab, cases, guest):
+    cases.run("the guest's kernel is that of the suite", kernel_of_suite, guest)
+    newer.run(lab, cases, guest, (OURS, THEIRS), KEPT)
+    newer.run_flush(lab, cases, guest, (OURS, THEIRS), KEPT)
+    services.run(lab, cases, guest, (OURS, THEIRS))
+    newer.run_in_namespace(lab, cases, guest, (OURS, THEIRS))
 
 
 def against_rxe(lab, cases, guest):
@@ -278,7 +298,7 @@ def cannot(why):
 def main():
     if os.geteuid() != 0 or not os.path.exists("/dev/net/tun"):
         cannot("needs root and /dev/net/tun, for a virtual machine's network")
-    why_not = prepare(KEPT)
+    why_not = prepare(KEPT, SUITE)
     if why_not:
         print(re.sub("^", "# ", why_not, flags=re.M))
         cannot("the virtual machine could not be prepared")
