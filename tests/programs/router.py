@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two hosts with a router between them: runs the pingpong programs of libibverbs, which set the hop limit 1. As on Linux, the
-library replaces it by the hop limit of the kernel's route, so the packets pass the router."""
+"""Two hosts with a router between them: runs the pingpong programs of libibverbs, which set the hop limit 1. As on
+Linux, the library replaces it by the hop limit of the kernel's route, so the packets pass the router."""
 
 import os
 
@@ -11,7 +11,8 @@ from tests.programs.lab import CLONE_NEWNET, LIBC, check, enter, ip_command, wai
 NEAR, FAR = ("10.91.1", "fd91:1::"), ("10.91.2", "fd91:2::")
 DEVICE = "road0"
 # verbs.pingpong() starts its server on the near host. The programs exchange their QPNs over TCP and IPv4.
-SIDES = [{"name": name, "device": DEVICE, "gid": gid, "ip4": NEAR[0] + ".1"} for gid, name in ((1, "IPv4"), (2, "IPv6"))]
+SIDES = ({"name": "IPv4", "device": DEVICE, "gid": 1, "ip4": NEAR[0] + ".1"},
+         {"name": "IPv6", "device": DEVICE, "gid": 2, "ip4": NEAR[0] + ".1"})
 PROGRAMS = ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong")
 
 
