@@ -64,7 +64,10 @@ static int connect_once(struct ipc_client *client)
 	return 0;
 }
 
-/* Checks that the daemon, which gets access to this process's memory, runs as root or as this user. 0 or -errno. */
+/*
+ * Checks that the daemon, which gets access to this process's memory, runs as root or as this user. Stores who the daemon is, which cannot
+ * be determined any more after its end. 0 or -errno.
+ */
 static int peer_check(struct ipc_client *client, enum ipc_role role)
 {
 	struct ucred cred;
@@ -75,6 +78,7 @@ static int peer_check(struct ipc_client *client, enum ipc_role role)
 		return -errno;
 	client->daemon_pid = cred.pid;
 	client->daemon_uid = cred.uid;
+	client->is_daemon_elsewhere = ipc_is_in_other_pid_namespace(cred.pid);
 	if (cred.uid == 0)
 		return 0;
 	if (cred.uid == own && known_uid(own))
@@ -408,20 +412,6 @@ static void explain_spawn(int error)
 			strerror(-error));
 }
 
-/* Stores who the daemon is, which cannot be determined any more after its end. 0 or -errno. */
-static int daemon_identify(struct ipc_client *client)
-{
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-
-	if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
-		return -errno;
-	client->daemon_pid = cred.pid;
-	client->daemon_uid = cred.uid;
-	client->is_daemon_elsewhere = ipc_is_in_other_pid_namespace(cred.pid);
-	return 0;
-}
-
 /* 0 or -errno; -EAGAIN: a daemon was started or exited, the caller retries. */
 static int open_once(struct ipc_client *client, enum ipc_role role)
 {
@@ -436,8 +426,6 @@ static int open_once(struct ipc_client *client, enum ipc_role role)
 		return error ? error : -EAGAIN;
 	}
 	error = peer_check(client, role);
-	if (!error)
-		error = daemon_identify(client);
 	if (!error)
 		error = client_hello(client, role);
 	if (error)

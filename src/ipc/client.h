@@ -19,10 +19,9 @@ struct ipc_client {
 	pthread_mutex_t lock;
 	int fd; /* -1: not connected */
 	int page_fd; /* CONTROL: the probe page of the client's user (base/probe_page.h); -1: not received */
-	pid_t daemon_pid; /* from the kernel, also if ipc_client_open() failed after connecting; 0: no daemon accepted */
-	uid_t daemon_uid;
 	enum ipc_role role;
-	pid_t daemon_pid; /* 0: the daemon has no id in the PID namespace of this process */
+	/* Of the daemon, from the kernel, also if ipc_client_open() failed after connecting. */
+	pid_t daemon_pid; /* 0: no daemon accepted, or it has no id in the PID namespace of this process */
 	uid_t daemon_uid;
 	bool is_daemon_elsewhere; /* the daemon is in another PID namespace, and ends with it */
 	uint32_t seq;
