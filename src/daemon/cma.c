@@ -275,24 +275,8 @@ static void remove_id(struct cma_id *id)
 	cma_event_status(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 }
 
-/* Reports ADDR_CHANGE once if the interface lost the id's address, because the connection may not receive packets any
- * more. */
-static void check_address(struct cma_id *id)
-{
-	const struct netdev *dev = netdev_by_gid_at(id->route.sgid, id->route.dev_id, NULL);
-
-	if (dev && dev->dev_id == id->route.dev_id) {
-		id->is_change_reported = false;
-		return;
-	}
-	if (id->is_change_reported || id->state == CMA_REMOVED)
-		return;
-	id->is_change_reported = true;
-	cma_event_status(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
-}
-
-/* The interface's hardware address changed, for example after a bonding failover. */
-static void notify_change(struct cma_id *id)
+/* A bond has another hardware address. Other changes of addresses have no event, as in Linux. */
+static void notify_failover(struct cma_id *id)
 {
 	if (id->state != CMA_REMOVED)
 		cma_event_status(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
@@ -303,8 +287,7 @@ void cma_netdev_changed_for(struct cma *cma, uid_t uid, uint32_t dev_id, uint32_
 	static void (*const changes[IPC_DEVICE_WHAT_COUNT])(struct cma_id * id) = {
 		[IPC_DEVICE_REMOVED] = remove_id,
 		[IPC_DEVICE_PORT_DOWN] = cma_mcast_down,
-		[IPC_DEVICE_GID_CHANGE] = check_address,
-		[IPC_DEVICE_MAC_CHANGE] = notify_change,
+		[IPC_DEVICE_FAILOVER] = notify_failover,
 	};
 	struct cma_client *client;
 

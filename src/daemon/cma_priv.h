@@ -194,7 +194,6 @@ struct cma_id {
 	/* addresses and path */
 	struct cma_binding binding;
 	struct ipc_cm_route route;
-	bool is_change_reported;
 	struct cma_resolution *resolution; /* in CMA_RESOLVING, else NULL */
 
 	/* multicast groups */

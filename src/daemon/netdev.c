@@ -203,8 +203,11 @@ static void entry_update(struct entry *entry, const struct link_info *link,
 		entry->changes |= 1u << IPC_DEVICE_MTU_CHANGE;
 		dev->mtu_bytes = link->mtu_bytes;
 	}
+	/* As in Linux, a new hardware address is a change of the GIDs, and only that of a bond a failover for the rdma_cm. */
 	if (memcmp(entry->mac, link->mac, sizeof(entry->mac)) != 0) {
-		entry->changes |= 1u << IPC_DEVICE_MAC_CHANGE;
+		entry->changes |= 1u << IPC_DEVICE_GID_CHANGE;
+		if (link->is_bond)
+			entry->changes |= 1u << IPC_DEVICE_FAILOVER;
 		memcpy(entry->mac, link->mac, sizeof(entry->mac));
 	}
 	if (netdev_gids_update(dev, addrs, addr_count))

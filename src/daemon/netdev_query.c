@@ -80,15 +80,23 @@ static void *netdev_query_grow(void *array, size_t *room, size_t count, size_t e
 	return grown;
 }
 
+/* The kernel terminates the name of the kind by a NUL. */
+static bool is_kind(const char *kind, size_t len, const char *name)
+{
+	return len == strlen(name) + 1 && !memcmp(kind, name, len);
+}
+
 /* Each of the following callbacks processes one attribute. An attribute of an unexpected length is ignored. */
 static int on_info_attribute(const struct nlattr *attr, void *ctx)
 {
-	static const char dummy[] = "dummy";
 	struct link_info *link = ctx;
+	const char *kind = mnl_attr_get_payload(attr);
+	size_t len = mnl_attr_get_payload_len(attr);
 
-	if (mnl_attr_get_type(attr) == IFLA_INFO_KIND &&
-	    mnl_attr_get_payload_len(attr) >= sizeof(dummy) - 1)
-		link->is_dummy = strncmp(mnl_attr_get_str(attr), dummy, sizeof(dummy) - 1) == 0;
+	if (mnl_attr_get_type(attr) != IFLA_INFO_KIND)
+		return MNL_CB_OK;
+	link->is_dummy = is_kind(kind, len, "dummy");
+	link->is_bond = is_kind(kind, len, "bond");
 	return MNL_CB_OK;
 }
 

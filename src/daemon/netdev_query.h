@@ -21,6 +21,7 @@ struct link_info {
 	uint32_t mtu_bytes;
 	uint32_t flags; /* IFF_* */
 	bool is_dummy;
+	bool is_bond;
 	size_t mac_len;
 	uint8_t mac[NETDEV_MAC_BYTES]; /* mac_len bytes, zero-padded */
 	char name[IPC_IFNAME_BYTES];

@@ -273,7 +273,7 @@ enum ipc_device_what {
 	IPC_DEVICE_PORT_ACTIVE,
 	IPC_DEVICE_PORT_DOWN,
 	IPC_DEVICE_MTU_CHANGE,
-	IPC_DEVICE_MAC_CHANGE,
+	IPC_DEVICE_FAILOVER, /* a bond has another hardware address */
 	/* of fault rules only */
 	IPC_DEVICE_LID_CHANGE,
 	IPC_DEVICE_SM_CHANGE,
