@@ -600,7 +600,8 @@ int rdma_ack_cm_event(struct rdma_cm_event *event);
  * Translates an event type to its name, for example "RDMA_CM_EVENT_ESTABLISHED".
  *
  * *event*: any value.
- * Returns a constant string. For an unknown value the string states that the event is unknown.
+ * Returns a constant string. For an unknown value the string states that the event is unknown. With
+ * rdma-core 65 this includes RDMA_CM_EVENT_USER.
  * Threads: any. Does not block.
  * Since RDMACM_1.0. Source: rdma_event_str(3). See also: rdma_get_cm_event().
  */

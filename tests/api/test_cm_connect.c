@@ -187,6 +187,7 @@ static void rdma_get_cm_event_parameters_are_seen_from_this_side(void **state)
 	seen = &event->param.conn;
 	assert_int_equal(seen->responder_resources, 1);
 	assert_int_equal(seen->initiator_depth, 2);
+	assert_int_equal(seen->retry_count, 0);
 	assert_int_equal(seen->rnr_retry_count, 5);
 	assert_int_equal(seen->qp_num, ends.passive->qp->qp_num);
 	assert_int_equal(rdma_ack_cm_event(event), 0);
