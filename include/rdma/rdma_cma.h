@@ -140,8 +140,8 @@ extern "C" {
  * reachable. status is -ENETDOWN if the interface is or went down, or another negative errno of the
  * join. param.ud.private_data is the *context* of the join. Next: call rdma_leave_multicast(),
  * which the membership needs in this case too, and join again if required.
- * *RDMA_CM_EVENT_ADDR_CHANGE*: The id's interface is a bond, and its hardware address changed in a
- * failover. Established connections continue; new connections may take another path. Next:
+ * *RDMA_CM_EVENT_ADDR_CHANGE*: The id's interface is a bond, and a bonding failover changed its
+ * hardware address. Established connections continue; new connections may take another path. Next:
  * optionally reconnect. Other changes of addresses have no event of the rdma_cm, as with Linux; the
  * device reports IBV_EVENT_GID_CHANGE (ibv_get_async_event()).
  * *RDMA_CM_EVENT_TIMEWAIT_EXIT*: Follows RDMA_CM_EVENT_DISCONNECTED after the ACK timeout of the
