@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Tests what `usrdma doctor` and the other diagnostic commands print in situations that a user meets: a daemon of
-another user, fault rules that are still in force, a UDP port that another program has, small limits, a small terminal."""
+another user, fault rules that are still in force, a UDP port that another program has, small limits, a small
+terminal."""
 
 import fcntl
 import json
