@@ -27,14 +27,14 @@ static uint32_t units_now(void)
 }
 
 /* QPNs have 24 bits. */
-static uint32_t key_of(pid_t pid, uint32_t qpn)
+static uint32_t fired_key(pid_t pid, uint32_t qpn)
 {
 	return pid ? KEY_PROCESS | (uint32_t)pid : qpn;
 }
 
 void fault_fired_note(pid_t pid, uint32_t qpn, int rule, bool is_of_environment)
 {
-	uint32_t key = key_of(pid, qpn);
+	uint32_t key = fired_key(pid, qpn);
 
 	if (!key)
 		return;
@@ -58,12 +58,12 @@ static bool find_key(uint32_t key, struct fault_fired *fired)
 
 bool fault_fired_for_qp(uint32_t qpn, struct fault_fired *fired)
 {
-	return find_key(key_of(0, qpn), fired);
+	return find_key(fired_key(0, qpn), fired);
 }
 
 bool fault_fired_for_process(pid_t pid, struct fault_fired *fired)
 {
-	return pid && find_key(key_of(pid, 0), fired);
+	return pid && find_key(fired_key(pid, 0), fired);
 }
 
 uint16_t fault_fired_code(const struct fault_fired *fired, uint16_t *age_ms)

@@ -128,7 +128,7 @@ static struct stored_failure *failures_new(struct failures *failures, uid_t uid)
 }
 
 /* Names the rule that fired in the daemon for the process or its peer, unless the process has named one of its own. */
-static void name_fault(struct ipc_failure *failure)
+static void name_daemon_fault(struct ipc_failure *failure)
 {
 	struct fault_fired fired;
 
@@ -158,7 +158,7 @@ int failures_add(struct failures *failures, const struct ipc_failure *failure, p
 	stored->failure.hdr = (struct ipc_hdr){0};
 	stored->failure.pid = pid;
 	stored->failure.uid = uid;
-	name_fault(&stored->failure);
+	name_daemon_fault(&stored->failure);
 	if (!(failure->flags & IPC_FAILURE_NOTE))
 		failures->last_ns = clock_now_ns();
 	return 0;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Tests what `usrdma doctor` and the other diagnostic commands print in situations that a user meets: a daemon of another
-user, fault rules that are still in force, a UDP port that another program has, small limits, a small terminal."""
+"""Tests what `usrdma doctor` and the other diagnostic commands print in situations that a user meets: a daemon of
+another user, fault rules that are still in force, a UDP port that another program has, small limits, a small
+terminal."""
 
 import fcntl
 import json
@@ -139,8 +140,8 @@ def why_names_the_holder_of_the_port(lab):
         client = lab.start(lab.own("rping"), "-c", "-a", "10.77.0.77", "-p", 7305, "-C", 1, user=0)
         client.finish(lab.seconds(20), None)
         out = usrdma(lab, "why", client.pid, uid=0)[1]
-        check(re.match(r"rdma_resolve_\w+\(\) to 10.77.0.77:7305 failed: UDP port 4791 of this host, which RoCEv2 uses, "
-                       rf"was in use; it belongs to \S+, pid {os.getpid()}\n", out), out)
+        check(re.match(r"rdma_resolve_\w+\(\) to 10.77.0.77:7305 failed: UDP port 4791 of this host, which RoCEv2 "
+                       rf"uses, was in use; it belongs to \S+, pid {os.getpid()}\n", out), out)
         check("  do:    end the program that has the port" in out, out)
     lab.end_daemons()
 
@@ -151,8 +152,8 @@ def why_of_an_unknown_pid(lab):
     check(usrdma(lab, "why", 4194304)[1] == "no failure is stored\n", "no failures")
     lab.start(lab.own("rping"), "-c", "-a", "127.0.0.1", "-p", 7306, "-C", 1).finish(lab.seconds(20), None)
     out = usrdma(lab, "why", 4194304)[1]
-    check(re.fullmatch(r"no failure of 4194304 is stored as a pid or QPN; \d+ others? (is|are): usrdma why --all\n", out),
-          out)
+    check(re.fullmatch(r"no failure of 4194304 is stored as a pid or QPN; \d+ others? (is|are): usrdma why --all\n",
+                       out), out)
 
 
 def table_of_top(lab, rows, columns, *options):
@@ -228,8 +229,8 @@ def root_without_proc_and_dev(lab):
     lab.end_daemons()
     done = subprocess.run(["unshare", "-m", "sh", "-c", script, root, os.path.realpath(lab.tree)], env=lab.env,
                           capture_output=True, text=True, check=False, timeout=lab.seconds(30))
-    for text in ("problem  /proc/self/exe: No such file or directory: ", "problem  /dev/null: No such file or directory: "):
-        check(text in done.stdout, f"{done}")
+    for path in ("/proc/self/exe", "/dev/null"):
+        check(f"problem  {path}: No such file or directory: " in done.stdout, f"{done}")
     check("cannot open /dev/null: " in done.stderr and "mount /proc" in done.stderr, f"{done}")
 
 

@@ -32,6 +32,12 @@ static void print_devices(json_object *devices)
 	}
 }
 
+/* The report has QPNs as hexadecimal text without leading zeros. */
+static unsigned long long qpn_of(json_object *qp, const char *key)
+{
+	return strtoull(text_of(qp, key), NULL, 16);
+}
+
 static void print_qps(json_object *process)
 {
 	json_object *qps = json_object_object_get(process, "qps");
@@ -39,10 +45,11 @@ static void print_qps(json_object *process)
 	for (size_t i = 0; qps && i < json_object_array_length(qps); i++) {
 		json_object *qp = json_object_array_get_idx(qps, i);
 
-		printf("    qp %-9s %-3s %-5s", text_of(qp, "qpn"), text_of(qp, "type"),
+		printf("    qp 0x%06llx  %-3s %-5s", qpn_of(qp, "qpn"), text_of(qp, "type"),
 		       text_of(qp, "state"));
 		if (json_object_object_get(qp, "peer_qpn"))
-			printf(" to %s at %s", text_of(qp, "peer_qpn"), text_of(qp, "peer_gid"));
+			printf(" to 0x%06llx at %s", qpn_of(qp, "peer_qpn"),
+			       text_of(qp, "peer_gid"));
 		if (json_object_object_get(qp, "transport"))
 			printf(" by %s", text_of(qp, "transport"));
 		putchar('\n');
