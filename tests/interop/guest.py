@@ -119,6 +119,10 @@ class Guest:
     def ask(self, *argv):
         return self.start(*argv).finish(SLOW, None)
 
+    def release(self):
+        """The version of the kernel as two numbers."""
+        return tuple(int(number) for number in re.match(r"(\d+)\.(\d+)", self.ask("uname", "-r")).groups())
+
     def listens(self, server, port, is_cm):
         """Waits until the server in the guest listens. Each check starts a program in the guest."""
         deadline = time.monotonic() + SLOW

@@ -83,12 +83,19 @@ def guest_joins(guest):
         check(time.monotonic() < deadline, "the guest joins nothing")
 
 
+def mckey(lab, cases, guest, sides, name, *options):
+    """On rxe of Linux 6.12 and 7.3, mckey, which is a member of the group, sends one message only and reports no error.
+    perftest's sender, which is no member, sends all."""
+    cases.run(f"{name}, rxe receives", rxe_receives, lab, guest, *sides, *options)
+    if guest.release() < (6, 12):
+        cases.run(f"{name}, rxe sends", rxe_sends, lab, guest, *sides, *options)
+    else:
+        cases.skip(f"{name}, rxe sends", "mckey on rxe of this kernel sends one message only")
+
+
 def run(lab, cases, guest, sides, families, their_server, our_server):
-    ours, theirs = sides
-    cases.run("mckey, rxe receives", rxe_receives, lab, guest, ours, theirs)
-    cases.run("mckey, rxe sends", rxe_sends, lab, guest, ours, theirs)
-    cases.run("mckey -S 1000 -C 50, rxe receives", rxe_receives, lab, guest, ours, theirs, "-S", 1000, "-C", 50)
-    cases.run("mckey -S 1000 -C 50, rxe sends", rxe_sends, lab, guest, ours, theirs, "-S", 1000, "-C", 50)
+    mckey(lab, cases, guest, sides, "mckey")
+    mckey(lab, cases, guest, sides, "mckey -S 1000 -C 50", "-S", 1000, "-C", 50)
     guest_joins(guest)
     for program in ("ib_send_bw", "ib_send_lat"):
         for version, family in families.items():

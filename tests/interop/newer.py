@@ -5,7 +5,6 @@ FLUSH."""
 
 import glob
 import os
-import re
 import shlex
 import socket
 
@@ -54,11 +53,6 @@ def our_server(lab, there, sides, options):
     ends_well(there.start(there.program, "drive", sides[0]["4"], port, *options[1]), server)
 
 
-def release(guest):
-    """The version of the guest's kernel as two numbers."""
-    return tuple(int(number) for number in re.match(r"(\d+)\.(\d+)", guest.ask("uname", "-r")).groups())
-
-
 def rxe_pages_on_demand(lab, guest, there, sides, found):
     """Two programs on rxe, one of them with on-demand paging. The result is whether both find the right bytes."""
     port = lab.port()
@@ -79,7 +73,7 @@ def run(lab, cases, guest, sides, kept):
         cases.run(f"{name}{more}, rxe is the client", our_server, lab, there, sides, options)
     name += ", on-demand paging at rxe"
     # rxe has on-demand paging from 6.15 on, and the atomic WRITE with it from 6.16 on.
-    if release(guest) < (6, 16):
+    if guest.release() < (6, 16):
         cases.skip(name, "rxe of this kernel has none")
         return
     found = {"is_right": False}
@@ -162,7 +156,7 @@ def rping_in_namespace(lab, guest, sides, server_is_here):
 def run_in_namespace(lab, cases, guest, sides):
     """The last cases: rxe0 moves with its interface into a network namespace of the guest."""
     name = "rping, rxe in a network namespace"
-    if release(guest) < (7, 0):
+    if guest.release() < (7, 0):
         cases.skip(name, "rxe of this kernel opens no socket there")
         return
     cases.run("rxe moves into a network namespace", move, guest, sides[1]["4"])

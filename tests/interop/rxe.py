@@ -273,8 +273,7 @@ def against_rxe(lab, cases, guest):
         cases.run(f"our {name}, rxe is the server", their_server, with_tools, guest, CASES[name], ipv4)
         cases.run(f"our {name}, rxe is the client", our_server, with_tools, guest, CASES[name], ipv4)
     servers.run(with_tools, cases, guest, (OURS, THEIRS), "our ")
-    cases.run("our mckey, rxe receives", multicast.rxe_receives, with_tools, guest, OURS, THEIRS)
-    cases.run("our mckey, rxe sends", multicast.rxe_sends, with_tools, guest, OURS, THEIRS)
+    multicast.mckey(with_tools, cases, guest, (OURS, THEIRS), "our mckey")
     guest.start(*BAD_LINK.split()).finish(SLOW)
     for name in OVER_A_BAD_LINK:
         cases.run(f"{name}, bad link, rxe is the server", their_server, lab, guest, CASES[name], ipv4)
