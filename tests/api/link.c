@@ -64,9 +64,9 @@ struct peer_command from_peer(const struct link *link, enum ibv_wr_opcode opcode
 	return command;
 }
 
-void one_sided_work_goes_on(struct link *link)
+void one_sided_work_goes_on(struct link *link, uint32_t bytes)
 {
-	struct ibv_sge sge = sge_of(link->side, 0, 4096);
+	struct ibv_sge sge = sge_of(link->side, 0, bytes);
 
 	for (uint64_t i = 0; i < 200; i++) {
 		struct ibv_send_wr wr = to_peer(link, i % 2 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,

@@ -29,7 +29,7 @@ struct ibv_send_wr to_peer(const struct link *link, enum ibv_wr_opcode opcode, s
 struct peer_command from_peer(const struct link *link, enum ibv_wr_opcode opcode, uint64_t offset,
 			      uint32_t length, uint64_t wr_id);
 
-/* Performs READs and WRITEs, each of which must succeed. */
-void one_sided_work_goes_on(struct link *link);
+/* Performs READs and WRITEs of `bytes` bytes, each of which must succeed. */
+void one_sided_work_goes_on(struct link *link, uint32_t bytes);
 
 #endif

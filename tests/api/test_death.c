@@ -34,17 +34,20 @@ static void ibv_post_send_write_to_stopped_target_completes(void **state)
 	for (enum peer_flavour flavour = 0; flavour < PEER_FLAVOURS; flavour++) {
 		link_open(&link, &api, flavour, (struct pair_options){0});
 		assert_int_equal(peer_do(&link.peer, spin).ret, 0);
-		one_sided_work_goes_on(&link);
+		one_sided_work_goes_on(&link, 4096);
 		kill(link.peer.pid, SIGKILL);
 		link_close(&link);
 	}
-	/* Of a stopped process only the memory is accessible. */
+	/*
+	 * Of a stopped process only the memory is accessible. Its memory is not mapped, and single bytes are not divided on any
+	 * processor (docs/adr/0071).
+	 */
 	link_open(&link, &api, PEER_PLAIN, (struct pair_options){0});
-	one_sided_work_goes_on(&link);
+	one_sided_work_goes_on(&link, 1);
 	assert_int_equal(kill(link.peer.pid, SIGSTOP), 0);
 	assert_int_equal(waitpid(link.peer.pid, &status, WUNTRACED), link.peer.pid);
 	assert_true(WIFSTOPPED(status));
-	one_sided_work_goes_on(&link);
+	one_sided_work_goes_on(&link, 1);
 	assert_int_equal(kill(link.peer.pid, SIGCONT), 0);
 	link_close(&link);
 }

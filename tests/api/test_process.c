@@ -349,9 +349,9 @@ static void ibv_post_send_peer_memory_hidden_in_transfer_completes(void **state)
 
 	(void)state;
 	link_open(&link, &api, PEER_PLAIN, (struct pair_options){0});
-	one_sided_work_goes_on(&link);
+	one_sided_work_goes_on(&link, 4096);
 	assert_int_equal(peer_do(&link.peer, hide).ret, 0);
-	one_sided_work_goes_on(&link);
+	one_sided_work_goes_on(&link, 4096);
 	writes_and_reads_both_ways(&link);
 	write_with_immediate_tells(&link);
 	link_close(&link);

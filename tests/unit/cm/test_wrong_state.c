@@ -69,7 +69,7 @@ static const char *const wanted[CM_STATE_COUNT][MESSAGES] = {
 	[CM_STATE_DREQ_SENT] = {   ">REJ",     ".",                 ".",                 "!lost=timewait", ">DREQ",
 				   ".",                 ">DREP!drep=timewait", "!drep=timewait", ".", ".", "."},
 	[CM_STATE_DREQ_RCVD] = {   ".",        ".",                 ".",                 ".",              ".",
-				   ".",                 ">DREP",             ".",             ".",    ".", "."},
+				   ".",                 ".",                 ".",             ".",    ".", "."},
 	[CM_STATE_TIMEWAIT] = {    ">REJ",     ".",                 ".",                 ".",              ".",
 				   ".",                 ">DREP",             ".",             ".",    ".", "."},
 	[CM_STATE_CLOSED] = {      NEW,        ".",                 ".",                 ".",              ">REJ",

@@ -267,7 +267,7 @@ static void device_active_mtu_is_limited_path_mtu_is_not(void **state)
 	fake.device.info.mtu_limit_bytes = 1500;
 	assert_int_equal(device_active_mtu(&fake.device), IBV_MTU_1024);
 	assert_int_equal(device_path_mtu(&fake.device), IBV_MTU_4096);
-	fake.device.info.netdev_mtu_bytes = 600;
+	fake.device.info.netdev_mtu_bytes = 591;
 	assert_int_equal(device_active_mtu(&fake.device), IBV_MTU_256);
 }
 
