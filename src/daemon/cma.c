@@ -275,6 +275,12 @@ static void remove_id(struct cma_id *id)
 	cma_event_status(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 }
 
+static void notify_port_down(struct cma_id *id)
+{
+	cma_mcast_down(id);
+	cma_neigh_port_down(id);
+}
+
 /* A bond has another hardware address. Other changes of addresses have no event, as in Linux. */
 static void notify_failover(struct cma_id *id)
 {
@@ -286,7 +292,7 @@ void cma_netdev_changed_for(struct cma *cma, uid_t uid, uint32_t dev_id, uint32_
 {
 	static void (*const changes[IPC_DEVICE_WHAT_COUNT])(struct cma_id * id) = {
 		[IPC_DEVICE_REMOVED] = remove_id,
-		[IPC_DEVICE_PORT_DOWN] = cma_mcast_down,
+		[IPC_DEVICE_PORT_DOWN] = notify_port_down,
 		[IPC_DEVICE_FAILOVER] = notify_failover,
 	};
 	struct cma_client *client;

@@ -41,6 +41,12 @@ static void cma_neigh_on_done(struct neigh_wait *wait, int status)
 			 status);
 }
 
+void cma_neigh_port_down(struct cma_id *id)
+{
+	if (id->resolution)
+		cma_neigh_on_done(&id->resolution->wait, -ENETDOWN);
+}
+
 int cma_neigh_resolve(struct cma_id *id, const struct ipc_cm_route *before, uint32_t timeout_ms)
 {
 	struct cma_resolution *resolution = calloc(1, sizeof(*resolution));

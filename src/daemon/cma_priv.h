@@ -295,6 +295,11 @@ int cma_resolve_addr(struct cma_id *id, const struct ipc_cm_resolve_addr *req);
  */
 int cma_neigh_resolve(struct cma_id *id, const struct ipc_cm_route *before, uint32_t timeout_ms);
 void cma_neigh_cancel(struct cma_id *id);
+/*
+ * The interface of the id has no carrier. A resolution in progress fails with -ENETDOWN: the kernel has removed the neighbour entry, and
+ * reports no failure of it.
+ */
+void cma_neigh_port_down(struct cma_id *id);
 
 /* cma_path.c */
 int cma_resolve_route(struct cma_id *id);

@@ -157,6 +157,22 @@ static void cma_neigh_removed_device_ends_resolution(void **state)
 	assert_false(fake_neigh_is_watched());
 }
 
+/* Without a carrier the kernel removes the neighbour entries of the interface, and reports no failure of their resolution. */
+static void cma_neigh_port_down_reports_addr_error(void **state)
+{
+	struct ipc_cm_event event;
+
+	(void)state;
+	fake_neigh_set(NEIGH_UNKNOWN);
+	resolving(LONG_MS);
+	cma_netdev_changed(desk_cma, FAKE_ETH, IPC_DEVICE_PORT_DOWN);
+	desk_run();
+	desk_take(user.fd, &event, RDMA_CM_EVENT_ADDR_ERROR);
+	assert_int_equal(event.status, -ENETDOWN);
+	assert_int_equal(event.route.dev_id, 0);
+	assert_false(fake_neigh_is_watched());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -169,6 +185,7 @@ int main(void)
 		TEST(cma_neigh_no_response_times_out),
 		TEST(cma_neigh_destroyed_id_gets_no_event),
 		TEST(cma_neigh_removed_device_ends_resolution),
+		TEST(cma_neigh_port_down_reports_addr_error),
 #undef TEST
 	};
 
