@@ -15,6 +15,7 @@
 #include "base/syscalls.h"
 #include "base/trace_ring.h"
 #include "ipc/daemon_end.h"
+#include "ipc/explain.h"
 #include "ipc/known_uid.h"
 #include "ipc/probe.h"
 #include "ipc/spawn.h"
@@ -83,29 +84,14 @@ static int peer_check(struct ipc_client *client, enum ipc_role role)
 		return 0;
 	if (cred.uid == own && known_uid(own))
 		return 0;
-	if (cred.uid == own && access("/proc/self/uid_map", R_OK)) {
-		log_user(
-			"cannot check the user of the RDMA daemon (pid %ld): /proc/self/uid_map: %m; mount /proc in this root "
-			"directory, or use root's daemon",
-			(long)cred.pid);
-		return -EACCES;
-	}
 	if (cred.uid == own) {
-		log_user(
-			"the RDMA daemon of this machine (pid %ld) may belong to any user that this user "
-			"namespace does not map, shown as uid %u: map your user (unshare --map-user, "
-			"newuidmap), or use root's daemon",
-			(long)cred.pid, (unsigned int)cred.uid);
+		ipc_explain_unknown_user(&cred, access("/proc/self/uid_map", R_OK) ? errno : 0);
 		return -EACCES;
 	}
 	/* `usrdma status` of root may query the daemon of any user: it exposes no memory of its process to the daemon. */
 	if (role == IPC_ROLE_CONTROL && own == 0)
 		return 0;
-	log_user(
-		"the RDMA daemon of this machine (pid %ld) belongs to uid %u and serves only that user: stop that "
-		"daemon, and start one as root for all users (systemctl enable --now usrdmad, if it is installed; "
-		"else usrdmad --foreground --idle-seconds 0)",
-		(long)cred.pid, (unsigned int)cred.uid);
+	ipc_explain_other_user(&cred);
 	return -EACCES;
 }
 
@@ -389,27 +375,8 @@ static int client_hello(struct ipc_client *client, enum ipc_role role)
 		error = 0;
 	else if (!error)
 		take_probe_page(client, page, role);
-	if (error == -ENOSPC || error == -EDQUOT)
-		log_user(
-			"usrdmad does not serve this program: %s has the maximum number of processes",
-			error == -EDQUOT ? "its user" : "the daemon");
-	else if (error == -EMFILE)
-		log_user(
-			"usrdmad does not serve this program: the daemon has reached its limit of open files; end the programs, so that it "
-			"ends, and start them with a larger limit (ulimit -Hn)");
+	ipc_explain_limit(error);
 	return error == -ENODEV ? -EAGAIN : error;
-}
-
-/* Reports the cause to the user: the application itself can only report that no device was found. */
-static void explain_spawn(int error)
-{
-	if (error == -ENODEV)
-		log_user(
-			"no RDMA devices: usrdmad was started and exited at once; run 'usrdmad --foreground' to see why");
-	else
-		log_user(
-			"no RDMA devices: usrdmad cannot be started (USRDMA_LOG=error shows the path): %s",
-			strerror(-error));
 }
 
 /* 0 or -errno; -EAGAIN: a daemon was started or exited, the caller retries. */
@@ -422,7 +389,7 @@ static int open_once(struct ipc_client *client, enum ipc_role role)
 			return error;
 		error = ipc_daemon_spawn();
 		if (error && role != IPC_ROLE_CONTROL)
-			explain_spawn(error);
+			ipc_explain_spawn(error);
 		return error ? error : -EAGAIN;
 	}
 	error = peer_check(client, role);
@@ -435,10 +402,7 @@ static int open_once(struct ipc_client *client, enum ipc_role role)
 	/* Without clients a daemon of another version ends after it has refused one. */
 	if (ipc_daemon_ends(client->daemon_pid, OUTDATED_WAIT_MS))
 		return -EAGAIN;
-	log_user(
-		"the running usrdmad uses another protocol version than this library (%d): end the "
-		"programs that use it, or restart it",
-		IPC_VERSION);
+	ipc_explain_version();
 	return error;
 }
 

@@ -121,6 +121,29 @@ void kit_ack(struct kit *kit, uint32_t psn, uint8_t syndrome)
 		 (struct packet){.opcode = OPCODE(RC, ACK), .psn = psn, .syndrome = syndrome});
 }
 
+void kit_write_only(struct kit *kit, uint32_t psn, uint64_t va, uint32_t bytes, bool is_solicited)
+{
+	kit_send(kit, false,
+		 (struct packet){.opcode = OPCODE(RC, WRITE_ONLY),
+				 .psn = psn,
+				 .va = va,
+				 .rkey = 7,
+				 .dma_length_bytes = bytes,
+				 .is_solicited = is_solicited,
+				 .payload_bytes = bytes});
+}
+
+void kit_read_request(struct kit *kit, uint32_t psn, uint64_t va, uint32_t bytes, bool is_solicited)
+{
+	kit_send(kit, false,
+		 (struct packet){.opcode = OPCODE(RC, READ_REQUEST),
+				 .psn = psn,
+				 .va = va,
+				 .rkey = 7,
+				 .dma_length_bytes = bytes,
+				 .is_solicited = is_solicited});
+}
+
 void kit_complete(struct kit *kit, uint64_t wr_id, uint32_t status)
 {
 	struct trace_record record = {

@@ -38,6 +38,13 @@ void kit_send(struct kit *kit, bool from_b, struct packet packet);
 void kit_send_only(struct kit *kit, uint32_t psn, size_t bytes);
 void kit_ack(struct kit *kit, uint32_t psn, uint8_t syndrome);
 
+/* WRITE Only packet from A. */
+void kit_write_only(struct kit *kit, uint32_t psn, uint64_t va, uint32_t bytes, bool is_solicited);
+
+/* READ request from A. */
+void kit_read_request(struct kit *kit, uint32_t psn, uint64_t va, uint32_t bytes,
+		      bool is_solicited);
+
 /* A completion at A. */
 void kit_complete(struct kit *kit, uint64_t wr_id, uint32_t status);
 

@@ -122,22 +122,6 @@ static void model_follow_of_rnr_naks_counts_sequence(void **state)
 	model_close(&model);
 }
 
-static void send_write_only(struct kit *kit, uint32_t psn, uint64_t va, uint32_t bytes,
-			    bool is_solicited)
-{
-	static const uint8_t payload[KIT_MTU];
-
-	kit_send(kit, false,
-		 (struct packet){.opcode = OPCODE_WRITE_ONLY,
-				 .psn = psn,
-				 .va = va,
-				 .rkey = 7,
-				 .dma_length_bytes = bytes,
-				 .is_solicited = is_solicited,
-				 .payload = payload,
-				 .payload_bytes = bytes});
-}
-
 /* ADR 0056: all packets of a split WRITE but the last have the SE bit, and their addresses follow each other. */
 static void model_follow_of_split_write_counts_one_message(void **state)
 {
@@ -146,14 +130,14 @@ static void model_follow_of_split_write_counts_one_message(void **state)
 
 	(void)state;
 	kit_open(&kit, &model);
-	send_write_only(&kit, 5, 0x1000, KIT_MTU, true);
-	send_write_only(&kit, 6, 0x1000 + KIT_MTU, KIT_MTU, true);
-	send_write_only(&kit, 7, 0x1000 + 2 * KIT_MTU, 100, false);
+	kit_write_only(&kit, 5, 0x1000, KIT_MTU, true);
+	kit_write_only(&kit, 6, 0x1000 + KIT_MTU, KIT_MTU, true);
+	kit_write_only(&kit, 7, 0x1000 + 2 * KIT_MTU, 100, false);
 	/* A WRITE of its own at the next address. */
-	send_write_only(&kit, 8, 0x1000 + 2 * KIT_MTU + 100, 100, false);
+	kit_write_only(&kit, 8, 0x1000 + 2 * KIT_MTU + 100, 100, false);
 	/* A peer that sets SE in each WRITE, at another address. */
-	send_write_only(&kit, 9, 0x9000, 100, true);
-	send_write_only(&kit, 10, 0x1000, 100, true);
+	kit_write_only(&kit, 9, 0x9000, 100, true);
+	kit_write_only(&kit, 10, 0x1000, 100, true);
 	assert_int_equal(model_end(&model), 0);
 	assert_int_equal(model.conns[0].dir[0].packets, 6);
 	assert_int_equal(model.conns[0].dir[0].writes, 4);

@@ -137,6 +137,130 @@ static void diagram_svg_joins_packets_of_a_message(void **state)
 	model_close(&model);
 }
 
+/* How often a text is in the diagram. */
+static int count_of(const char *svg, const char *text)
+{
+	int count = 0;
+
+	for (const char *at = strstr(svg, text); at; at = strstr(at + 1, text))
+		count++;
+	return count;
+}
+
+/* ADR 0056: the WRITE Only packets of a work request are one message. */
+static void diagram_svg_of_split_write_shows_one_arrow(void **state)
+{
+	struct model model;
+	struct kit kit;
+	char *svg;
+
+	(void)state;
+	kit_open(&kit, &model);
+	kit_write_only(&kit, 5, 0x1000, KIT_MTU, true);
+	kit_write_only(&kit, 6, 0x1000 + KIT_MTU, KIT_MTU, true);
+	kit_ack(&kit, 6, ACK_SYNDROME);
+	kit_write_only(&kit, 7, 0x1000 + 2 * KIT_MTU, 100, false);
+	/* A WRITE of its own at the next address. */
+	kit_write_only(&kit, 8, 0x1000 + 2 * KIT_MTU + 100, 200, false);
+	/* A peer that sets SE in each WRITE. */
+	kit_write_only(&kit, 9, 0x9000, 300, true);
+	kit_write_only(&kit, 10, 0x1000, 400, true);
+	assert_int_equal(model_end(&model), 0);
+	svg = kit_diagram(&model, 0);
+	assert_well_formed(svg);
+	assert_non_null(strstr(svg, "7 packets, 4 messages, 3,048 bytes"));
+	assert_int_equal(count_of(svg, "class=\"l msg\">RDMA WRITE "), 4);
+	assert_int_equal(count_of(svg, "class=\"l msg\">RDMA WRITE 2,148 bytes<"), 1);
+	assert_non_null(strstr(svg, "PSN 5 to 7 \302\267 3 packets"));
+	assert_non_null(strstr(svg, ">RDMA WRITE 200 bytes<"));
+	assert_non_null(strstr(svg, ">RDMA WRITE 300 bytes<"));
+	assert_non_null(strstr(svg, ">RDMA WRITE 400 bytes<"));
+	free(svg);
+	model_close(&model);
+}
+
+/* The READ requests of a work request are one message, too. */
+static void diagram_svg_of_split_read_shows_one_request(void **state)
+{
+	struct model model;
+	struct kit kit;
+	char *svg;
+
+	(void)state;
+	kit_open(&kit, &model);
+	kit_read_request(&kit, 5, 0x1000, 3 * KIT_MTU, true);
+	kit_read_request(&kit, 8, 0x1000 + 3 * KIT_MTU, KIT_MTU, false);
+	kit_read_request(&kit, 9, 0x1000 + 4 * KIT_MTU, 100, false);
+	assert_int_equal(model_end(&model), 0);
+	svg = kit_diagram(&model, 0);
+	assert_well_formed(svg);
+	assert_non_null(strstr(svg, "3 packets, 2 messages"));
+	assert_int_equal(count_of(svg, "class=\"l rd\">RDMA READ "), 2);
+	assert_non_null(strstr(svg, ">RDMA READ 4,096 bytes<"));
+	assert_non_null(strstr(svg, "PSN 5 to 8 \302\267 2 packets"));
+	assert_non_null(strstr(svg, ">RDMA READ 100 bytes<"));
+	free(svg);
+	model_close(&model);
+}
+
+/* The retransmitted part of the message is one arrow, as that of other messages of several packets. */
+static void diagram_svg_of_split_write_shows_retransmitted_packets(void **state)
+{
+	struct model model;
+	struct kit kit;
+	char *svg;
+
+	(void)state;
+	kit_open(&kit, &model);
+	for (uint32_t i = 0; i < 4; i++)
+		kit_write_only(&kit, 5 + i, 0x1000 + i * KIT_MTU, KIT_MTU, i < 3);
+	kit_ack(&kit, 6, aeth_make(AETH_KIND_NAK, AETH_NAK_PSN_SEQUENCE));
+	for (uint32_t i = 1; i < 4; i++)
+		kit_write_only(&kit, 5 + i, 0x1000 + i * KIT_MTU, KIT_MTU, i < 3);
+	kit_ack(&kit, 8, ACK_SYNDROME);
+	assert_int_equal(model_end(&model), 0);
+	assert_int_equal(model.conns[0].dir[0].messages, 1);
+	assert_int_equal(model.conns[0].dir[0].again_packets, 3);
+	svg = kit_diagram(&model, 0);
+	assert_well_formed(svg);
+	assert_int_equal(count_of(svg, "class=\"l msg\">RDMA WRITE 4,096 bytes<"), 1);
+	assert_int_equal(count_of(svg, "class=\"l again\">"), 1);
+	assert_non_null(strstr(svg, "RDMA WRITE 3,072 bytes again<"));
+	assert_non_null(strstr(svg, "PSN 6 to 8 \302\267 3 packets"));
+	free(svg);
+	model_close(&model);
+}
+
+/* A lost packet has its own arrow; the labels of the packets around it state that they are parts of a message. */
+static void steps_open_of_split_write_shows_lost_packet(void **state)
+{
+	static const char *const labels[] = {
+		"RDMA WRITE 2,048 bytes (first part)",
+		"RDMA WRITE 1,024 bytes (continued)",
+		"RDMA WRITE 1,124 bytes (continued)",
+	};
+	char label[STEP_TEXT_BYTES];
+	struct model model;
+	struct steps steps;
+	struct kit kit;
+
+	(void)state;
+	kit_open(&kit, &model);
+	for (uint32_t i = 0; i < 5; i++)
+		kit_write_only(&kit, 5 + i, 0x1000 + i * KIT_MTU, i < 4 ? KIT_MTU : 100, i < 4);
+	assert_int_equal(model_end(&model), 0);
+	model.items[2].flags |= ITEM_LOST;
+	assert_int_equal(steps_open(&steps, &model, 0, 100), 0);
+	assert_int_equal(steps.count, 3);
+	for (uint32_t i = 0; i < steps.count; i++) {
+		assert_int_equal(steps.list[i].is_lost, i == 1);
+		step_label(&steps, &steps.list[i], label);
+		assert_string_equal(label, labels[i]);
+	}
+	steps_close(&steps);
+	model_close(&model);
+}
+
 static void diagram_svg_folds_repetitions(void **state)
 {
 	struct model model;
@@ -243,6 +367,10 @@ int main(void)
 		cmocka_unit_test(diagram_svg_of_golden_captures_is_well_formed),
 		cmocka_unit_test(diagram_svg_of_rping_shows_connection_and_operations),
 		cmocka_unit_test(diagram_svg_joins_packets_of_a_message),
+		cmocka_unit_test(diagram_svg_of_split_write_shows_one_arrow),
+		cmocka_unit_test(diagram_svg_of_split_read_shows_one_request),
+		cmocka_unit_test(diagram_svg_of_split_write_shows_retransmitted_packets),
+		cmocka_unit_test(steps_open_of_split_write_shows_lost_packet),
 		cmocka_unit_test(diagram_svg_folds_repetitions),
 		cmocka_unit_test(diagram_svg_marks_errors_and_escapes_names),
 		cmocka_unit_test(steps_open_keeps_rows_near_errors),

@@ -54,6 +54,8 @@ enum item_flags {
 	ITEM_SAME_ACK = 1 << 4,	   /* acknowledges nothing new */
 	ITEM_LOST = 1 << 5,	   /* the receiver is traced and did not record the packet */
 	ITEM_CM_AGAIN = 1 << 6,	   /* a repeated CM message */
+	ITEM_CONTINUED = 1 << 7,   /* a further request of the same message */
+	ITEM_HAS_NEXT = 1 << 8,	   /* the next request is ITEM_CONTINUED */
 };
 
 /* Why a requester sent packets again: what the trace contains before them. */
@@ -117,11 +119,11 @@ struct item {
 	uint32_t dst_process;
 	uint32_t conn; /* index, or MODEL_NONE */
 	uint32_t sent_before; /* of model_put(): the number of an older record of the same packet; 0: none */
-	uint8_t side;  /* of the sender, or the owner of the note: 0 or 1 */
-	uint8_t kind;  /* enum item_kind */
-	uint8_t flags; /* enum item_flags */
-	uint8_t cause; /* enum again_cause, with ITEM_AGAIN_FIRST */
-	bool is_sent;  /* recorded by the sender, or on the network */
+	uint8_t side;	/* of the sender, or the owner of the note: 0 or 1 */
+	uint8_t kind;	/* enum item_kind */
+	uint16_t flags; /* enum item_flags */
+	uint8_t cause;	/* enum again_cause, with ITEM_AGAIN_FIRST */
+	bool is_sent;	/* recorded by the sender, or on the network */
 	bool is_received;
 	union {
 		struct item_packet packet;

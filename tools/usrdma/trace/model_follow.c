@@ -12,6 +12,7 @@
 
 #include "base/fault.h"
 #include "base/util.h"
+#include "model_message.h"
 #include "wire/cm_msg.h"
 #include "wire/packet.h"
 #include "wire/psn.h"
@@ -29,14 +30,6 @@ struct sent_psn {
 	bool is_again; /* its response gives no round trip (Karn's algorithm) */
 };
 
-/* The last request, of which the next one may be the continuation. */
-struct follow_part {
-	bool is_open;
-	uint8_t opcode;
-	uint32_t rkey;
-	uint64_t next_va;
-};
-
 /* The state of one direction. Owned by model_follow(). */
 struct follow_dir {
 	bool has_requests, has_responses, has_acks;
@@ -50,7 +43,7 @@ struct follow_dir {
 	uint64_t last_ns;	/* of a request, or of a NAK */
 	enum again_cause cause; /* if a retransmission follows */
 	uint64_t rnr_in_sequence;
-	struct follow_part part;
+	struct message_part part, again_part; /* of new and of retransmitted requests */
 	struct sent_psn *sent;
 };
 
@@ -92,36 +85,6 @@ static void store_sent(struct follow_dir *state, uint32_t psn, uint32_t psns, ui
 	for (uint32_t i = 0; i < psns && i < SENT_SLOTS; i++)
 		*sent_slot(state, psn_add(psn, i)) = (struct sent_psn){time_ns, psn_add(psn, i),
 								       is_again};
-}
-
-/* Whether the request continues the work request of the one before, which ADR 0056 has split, and stores it for the next one. */
-static bool follow_part(struct follow_part *part, const struct item_packet *packet,
-			const struct opcode_info *info)
-{
-	bool is_continued = part->is_open && part->opcode == packet->opcode &&
-			    part->next_va == packet->va && part->rkey == packet->rkey;
-
-	*part = (struct follow_part){
-		.is_open = packet->is_solicited && !info->has_imm &&
-			   (info->is_read || (info->is_write && info->is_only)),
-		.opcode = packet->opcode,
-		.rkey = packet->rkey,
-		.next_va = packet->va + packet->dma_bytes,
-	};
-	return is_continued;
-}
-
-static void count_message(struct conn_dir *dir, const struct item_packet *packet,
-			  const struct opcode_info *info, bool is_continued)
-{
-	dir->bytes += packet->payload_bytes;
-	if (!opcode_starts_message(info) || is_continued)
-		return;
-	dir->messages++;
-	dir->sends += info->is_send;
-	dir->writes += info->is_write;
-	dir->reads += info->is_read;
-	dir->atomics += info->is_atomic || info->is_atomic_write;
 }
 
 /* A request packet with a PSN that precedes the next new one. */
@@ -182,12 +145,13 @@ static void follow_request(struct follow *follow, struct item *item, const struc
 		state->cause = AGAIN_TIMEOUT;
 	}
 	if (item->flags & ITEM_AGAIN) {
-		store_sent(state, packet->psn, psns, item->time_ns, true);
+		message_part_follow(&state->again_part, item, info);
 	} else {
 		dir->packets++;
-		count_message(dir, packet, info, follow_part(&state->part, packet, info));
-		store_sent(state, packet->psn, psns, item->time_ns, false);
+		message_part_follow(&state->part, item, info);
+		message_count(dir, item, info);
 	}
+	store_sent(state, packet->psn, psns, item->time_ns, item->flags & ITEM_AGAIN);
 	state->last_end_psn = psn_add(packet->psn, psns);
 	if (psn_is_after(state->last_end_psn, state->next_psn))
 		state->next_psn = state->last_end_psn;
@@ -337,7 +301,7 @@ static void follow_packet(struct follow *follow, struct item *item)
 	dir->congestion_marks += item->packet.is_congested;
 	if (info->transport == OPCODE_TRANSPORT_UD) {
 		dir->packets++;
-		count_message(dir, &item->packet, info, false);
+		message_count(dir, item, info);
 	} else if (info->is_request) {
 		follow_request(follow, item, info);
 	} else {

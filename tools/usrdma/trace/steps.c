@@ -96,9 +96,12 @@ static bool step_continues(const struct steps *steps, const struct step *step,
 			   const struct item *item, const struct opcode_info *info)
 {
 	const struct item *first = &steps->model->items[step->item];
+	bool is_read_request = info->is_request && info->is_read;
 
-	return !step->is_complete && (info->is_middle || info->is_last) &&
-	       item->packet.psn == psn_next(step->last_psn) &&
+	/* The PSNs after a READ request are those of its response. */
+	return !step->is_complete &&
+	       (info->is_middle || info->is_last || item->flags & ITEM_CONTINUED) &&
+	       (is_read_request || item->packet.psn == psn_next(step->last_psn)) &&
 	       item->packet.dst_qpn == first->packet.dst_qpn &&
 	       style_of_packet(item, info) == (enum step_style)step->style &&
 	       !(item->flags & (ITEM_AGAIN_FIRST | ITEM_AFTER_GAP));
@@ -118,12 +121,12 @@ static void build_packet(struct building *building, const struct item *item)
 		step = step_add(building, STEP_ARROW, style_of_packet(item, info), item);
 		if (!step)
 			return;
-		step->bytes = info->is_request && info->is_read ? item->packet.dma_bytes : 0;
 		*open = steps->count - 1;
 	}
-	step->bytes += item->packet.payload_bytes;
+	step->bytes += info->is_request && info->is_read ? item->packet.dma_bytes :
+							   item->packet.payload_bytes;
 	step->last_psn = item->packet.psn;
-	step->is_complete = !info->is_first && !info->is_middle;
+	step->is_complete = !info->is_first && !info->is_middle && !(item->flags & ITEM_HAS_NEXT);
 	step->is_lost = item->flags & ITEM_LOST;
 	step->is_notable |= step->style == STYLE_AGAIN || step->style == STYLE_RNR ||
 			    step->style == STYLE_ERROR || step->style == STYLE_LOST ||

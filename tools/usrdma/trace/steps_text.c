@@ -141,7 +141,7 @@ static void add_packet_label(struct line *line, const struct item *item, const s
 	if (info->transport == OPCODE_TRANSPORT_CNP || info->is_atomic)
 		return;
 	line_add(line, " %s", text_of_bytes(bytes, step->bytes));
-	if (!info->is_only && (info->is_middle || info->is_last))
+	if ((!info->is_only && (info->is_middle || info->is_last)) || item->flags & ITEM_CONTINUED)
 		line_add(line, " (continued)");
 	else if (!step->is_complete)
 		line_add(line, " (first part)");

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ipc/explain.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "ipc/msg.h"
+
+enum explain_cause {
+	EXPLAIN_SPAWN_ENDED,
+	EXPLAIN_SPAWN_FAILED,
+	EXPLAIN_UNKNOWN_USER,
+	EXPLAIN_OTHER_USER,
+	EXPLAIN_PROCESSES,
+	EXPLAIN_OPEN_FILES,
+	EXPLAIN_VERSION,
+	EXPLAIN_CAUSES
+};
+
+static enum log_level explain_level(enum explain_cause cause)
+{
+	static atomic_bool is_explained[EXPLAIN_CAUSES];
+
+	return atomic_exchange(&is_explained[cause], true) ? LOG_LEVEL_ERROR : LOG_LEVEL_USER;
+}
+
+void ipc_explain_spawn(int error)
+{
+	enum log_level level;
+
+	if (error == -ENODEV) {
+		level = explain_level(EXPLAIN_SPAWN_ENDED);
+		log_at(level,
+		       "no RDMA devices: usrdmad was started and exited at once; run 'usrdmad --foreground' to see why");
+	} else {
+		level = explain_level(EXPLAIN_SPAWN_FAILED);
+		log_at(level,
+		       "no RDMA devices: usrdmad cannot be started (USRDMA_LOG=error shows the path): %s",
+		       strerror(-error));
+	}
+}
+
+void ipc_explain_unknown_user(const struct ucred *daemon, int errno_of_map)
+{
+	enum log_level level = explain_level(EXPLAIN_UNKNOWN_USER);
+
+	if (errno_of_map)
+		log_at(level,
+		       "cannot check the user of the RDMA daemon (pid %ld): /proc/self/uid_map: %s; mount /proc in this root "
+		       "directory, or use root's daemon",
+		       (long)daemon->pid, strerror(errno_of_map));
+	else
+		log_at(level,
+		       "the RDMA daemon of this machine (pid %ld) may belong to any user that this user "
+		       "namespace does not map, shown as uid %u: map your user (unshare --map-user, "
+		       "newuidmap), or use root's daemon",
+		       (long)daemon->pid, (unsigned int)daemon->uid);
+}
+
+void ipc_explain_other_user(const struct ucred *daemon)
+{
+	enum log_level level = explain_level(EXPLAIN_OTHER_USER);
+
+	log_at(level,
+	       "the RDMA daemon of this machine (pid %ld) belongs to uid %u and serves only that user: stop that "
+	       "daemon, and start one as root for all users (systemctl enable --now usrdmad, if it is installed; "
+	       "else usrdmad --foreground --idle-seconds 0)",
+	       (long)daemon->pid, (unsigned int)daemon->uid);
+}
+
+void ipc_explain_limit(int error)
+{
+	enum log_level level;
+
+	if (error == -ENOSPC || error == -EDQUOT) {
+		level = explain_level(EXPLAIN_PROCESSES);
+		log_at(level,
+		       "usrdmad does not serve this program: %s has the maximum number of processes",
+		       error == -EDQUOT ? "its user" : "the daemon");
+	} else if (error == -EMFILE) {
+		level = explain_level(EXPLAIN_OPEN_FILES);
+		log_at(level,
+		       "usrdmad does not serve this program: the daemon has reached its limit of open files; end the programs, so that it "
+		       "ends, and start them with a larger limit (ulimit -Hn)");
+	}
+}
+
+void ipc_explain_version(void)
+{
+	enum log_level level = explain_level(EXPLAIN_VERSION);
+
+	log_at(level,
+	       "the running usrdmad uses another protocol version than this library (%d): end the "
+	       "programs that use it, or restart it",
+	       IPC_VERSION);
+}
