@@ -194,7 +194,7 @@ def loopback_mtu(lab):
     ip_command(*"ip link set own0 mtu 9000".split())
     try:
         laboratory.wait_until(lambda: verbs(lab, "lo")["active_mtu"] == "4096 (5)", lab.seconds(20), "MTU 4096 of lo")
-        ip_command(*"ip link set own0 mtu 600".split())
+        ip_command(*"ip link set own0 mtu 560".split())
         laboratory.wait_until(lambda: verbs(lab, "lo")["active_mtu"] == "256 (1)", lab.seconds(20), "MTU 256 of lo")
         port = lab.port()
         server = lab.start("ibv_rc_pingpong", "-d", "lo", "-g", 1, "-m", 4096, "-n", 10, "-p", port)
