@@ -143,6 +143,8 @@ void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_
 	if (status == IBV_WC_SUCCESS) {
 		qp->usage->sent_messages++;
 		qp->usage->sent_bytes += wqe->length_bytes;
+		if (wqe_info(wqe)->data == WR_DATA_SCATTER)
+			qp->usage->read_bytes += wqe->length_bytes;
 	} else {
 		qp->usage->failed++;
 	}

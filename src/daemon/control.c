@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "daemon/control.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <json-c/json.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,42 +9,23 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/printable.h"
 #include "base/util.h"
 #include "config.h"
 #include "daemon/cma.h"
 #include "daemon/control_counters.h"
+#include "daemon/control_devices.h"
 #include "daemon/control_segment.h"
-#include "daemon/fault_device.h"
-#include "daemon/netdev.h"
 #include "daemon/probes_user.h"
-
-#define STRING_BYTES 128
-
-static void add_u64(json_object *to, const char *key, uint64_t value)
-{
-	json_object_object_add(to, key, json_object_new_uint64(value));
-}
-
-/* The kernel permits almost any byte in the name of an interface. */
-static void add_string(json_object *to, const char *key, const char *value)
-{
-	char text[STRING_BYTES];
-
-	snprintf(text, sizeof(text), "%s", value);
-	printable_string(text);
-	json_object_object_add(to, key, json_object_new_string(text));
-}
 
 static void report_forward(json_object *report, struct server *server)
 {
 	struct forward_counters counters;
 
 	roce_forward_counters(&server->forward, &counters);
-	add_u64(report, "roce_forwarded_processes", counters.processes);
-	add_u64(report, "roce_forwarded_datagrams", counters.datagrams);
-	add_u64(report, "roce_forward_ring_full", counters.ring_full);
-	add_u64(report, "roce_forward_dropped", counters.dropped);
+	control_add_number(report, "roce_forwarded_processes", counters.processes);
+	control_add_number(report, "roce_forwarded_datagrams", counters.datagrams);
+	control_add_number(report, "roce_forward_ring_full", counters.ring_full);
+	control_add_number(report, "roce_forward_dropped", counters.dropped);
 }
 
 /* The users with fault rules: the asker and the daemon's user, whose rules apply to all; root's report has all users. */
@@ -69,68 +48,22 @@ static json_object *report_daemon(struct server *server)
 	const struct server_counters *counters = &server->counters;
 	json_object *report = json_object_new_object();
 
-	add_string(report, "version", USRDMA_VERSION);
-	add_u64(report, "pid", (uint64_t)getpid());
-	add_u64(report, "uid", server->uid);
-	add_u64(report, "idle_seconds", server->idle_ms / 1000);
-	add_string(report, "roce_port",
-		   server->port.error ? strerror(-server->port.error) : "open");
-	add_u64(report, "roce_forged", roce_port_forged(&server->port));
-	add_u64(report, "sessions", server->session_count);
-	add_u64(report, "sessions_accepted", counters->sessions);
-	add_u64(report, "sessions_refused", counters->refused);
-	add_u64(report, "sessions_malformed", counters->malformed);
-	add_u64(report, "sessions_unresponsive", counters->unresponsive);
-	add_u64(report, "requests", counters->requests);
-	add_u64(report, "introductions", counters->peer_connects);
+	control_add_string(report, "version", USRDMA_VERSION);
+	control_add_number(report, "pid", (uint64_t)getpid());
+	control_add_number(report, "uid", server->uid);
+	control_add_number(report, "idle_seconds", server->idle_ms / 1000);
+	control_add_string(report, "roce_port",
+			   server->port.error ? strerror(-server->port.error) : "open");
+	control_add_number(report, "roce_forged", roce_port_forged(&server->port));
+	control_add_number(report, "sessions", server->session_count);
+	control_add_number(report, "sessions_accepted", counters->sessions);
+	control_add_number(report, "sessions_refused", counters->refused);
+	control_add_number(report, "sessions_malformed", counters->malformed);
+	control_add_number(report, "sessions_unresponsive", counters->unresponsive);
+	control_add_number(report, "requests", counters->requests);
+	control_add_number(report, "introductions", counters->peer_connects);
 	report_forward(report, server);
 	return report;
-}
-
-static json_object *report_gids(const struct netdev *dev)
-{
-	json_object *gids = json_object_new_array();
-
-	for (uint32_t i = 0; i < dev->gid_count; i++) {
-		char text[INET6_ADDRSTRLEN];
-		json_object *gid;
-
-		if (!dev->gids[i].is_valid)
-			continue;
-		gid = json_object_new_object();
-		inet_ntop(AF_INET6, dev->gids[i].raw, text, sizeof(text));
-		add_u64(gid, "index", i);
-		add_string(gid, "gid", text);
-		json_object_array_add(gids, gid);
-	}
-	return gids;
-}
-
-static json_object *report_devices(const struct session *asker)
-{
-	json_object *devices = json_object_new_array();
-	const struct netdev *dev;
-	uint32_t cursor = 0;
-
-	while ((dev = netdev_from_cursor(cursor, &cursor))) {
-		json_object *device;
-		char guid[20];
-
-		if (fault_device_is_removed(dev, asker->cred.uid))
-			continue;
-		device = json_object_new_object();
-		snprintf(guid, sizeof(guid), "%016" PRIx64, dev->node_guid);
-		add_string(device, "name", dev->name);
-		add_u64(device, "dev_id", dev->dev_id);
-		add_string(device, "node_guid", guid);
-		add_string(device, "state",
-			   fault_device_is_active(dev, asker->cred.uid) ? "ACTIVE" : "DOWN");
-		add_u64(device, "mtu_bytes", dev->mtu_bytes);
-		add_u64(device, "speed_mbps", dev->speed_mbps);
-		json_object_object_add(device, "gids", report_gids(dev));
-		json_object_array_add(devices, device);
-	}
-	return devices;
 }
 
 /* A report that has not been read completely. Owned by the session that requested it. */
@@ -142,6 +75,7 @@ struct control_report {
 	size_t room;
 	int error; /* first error while the report was written, or 0 */
 	enum stage {
+		STAGE_TOTALS,
 		STAGE_HEAD,
 		STAGE_PROCESSES,
 		STAGE_QPS,
@@ -161,6 +95,7 @@ struct control_report {
 	uint32_t cursor;
 	json_object *cm;
 	json_object *counters; /* sum of all processes */
+	struct device_sum sum;
 };
 
 static void append_bytes(struct control_report *report, const char *text, size_t len)
@@ -255,7 +190,7 @@ static enum stage append_head(struct control_report *report)
 	append_json(report, daemon);
 	json_object_put(daemon);
 	append_member(report, "fault_rule_uids", report_fault_uids(report->asker));
-	append_member(report, "devices", report_devices(report->asker));
+	append_member(report, "devices", control_devices(report->asker, &report->sum));
 	begin_list(report, "processes");
 	return STAGE_PROCESSES;
 }
@@ -270,12 +205,12 @@ static json_object *describe_process(const struct session *asker, const struct s
 {
 	json_object *process = json_object_new_object();
 
-	add_u64(process, "pid", (uint64_t)session->cred.pid);
-	add_u64(process, "uid", session->cred.uid);
+	control_add_number(process, "pid", (uint64_t)session->cred.pid);
+	control_add_number(process, "uid", session->cred.uid);
 	if (!control_may_see(asker, session))
 		return process;
-	add_u64(process, "slot", session->slot);
-	add_u64(process, "peers", session->published.pair_count);
+	control_add_number(process, "slot", session->slot);
+	control_add_number(process, "peers", session->published.pair_count);
 	return process;
 }
 
@@ -342,7 +277,7 @@ static enum stage append_qps(struct control_report *report)
 	if (append_elements(report, control_segment_qps(&report->segment)))
 		return STAGE_QPS;
 	control_append(report, "]");
-	add_u64(report->process, "qp_count", report->segment.count);
+	control_add_number(report->process, "qp_count", report->segment.count);
 	control_segment_rewind(&report->segment);
 	begin_list(report, "mrs");
 	return STAGE_MRS;
@@ -354,7 +289,7 @@ static enum stage append_mrs(struct control_report *report)
 	if (append_elements(report, control_segment_mrs(&report->segment)))
 		return STAGE_MRS;
 	control_append(report, "]");
-	add_u64(report->process, "mr_count", report->segment.count);
+	control_add_number(report->process, "mr_count", report->segment.count);
 	json_object_object_foreach(report->process, key, value)
 	{
 		append_member(report, key, json_object_get(value));
@@ -399,11 +334,20 @@ static enum stage append_tail(struct control_report *report)
 	return STAGE_DONE;
 }
 
+/* Before the list of devices, which contains the numbers, is written. */
+static enum stage sum_devices(struct control_report *report)
+{
+	if (!device_sum_step(&report->sum))
+		return STAGE_TOTALS;
+	return STAGE_HEAD;
+}
+
 static enum stage (*const stages[])(struct control_report *report) = {
-	[STAGE_HEAD] = append_head,	[STAGE_PROCESSES] = append_process,
-	[STAGE_QPS] = append_qps,	[STAGE_MRS] = append_mrs,
-	[STAGE_LISTENERS] = append_ids, [STAGE_CONNECTIONS] = append_ids,
-	[STAGE_JOINS] = append_ids,	[STAGE_TAIL] = append_tail,
+	[STAGE_TOTALS] = sum_devices,	    [STAGE_HEAD] = append_head,
+	[STAGE_PROCESSES] = append_process, [STAGE_QPS] = append_qps,
+	[STAGE_MRS] = append_mrs,	    [STAGE_LISTENERS] = append_ids,
+	[STAGE_CONNECTIONS] = append_ids,   [STAGE_JOINS] = append_ids,
+	[STAGE_TAIL] = append_tail,
 };
 static_assert(COUNT(stages) == STAGE_DONE, "every stage has its function");
 
@@ -415,6 +359,7 @@ void control_report_drop(struct session *asker)
 		return;
 	asker->report = NULL;
 	close_segment(report);
+	device_sum_end(&report->sum);
 	json_object_put(report->process);
 	json_object_put(report->cm);
 	json_object_put(report->counters);
@@ -445,6 +390,7 @@ static int report_begin(struct session *asker)
 	report->segment.fd = -1;
 	report->list_room = CONTROL_LISTED_ALL_MAX;
 	report->counters = json_object_new_object();
+	device_sum_begin(&report->sum, &asker->server->device_ended, &asker->server->slots);
 	asker->report = report;
 	return 0;
 }

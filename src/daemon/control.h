@@ -10,7 +10,7 @@
  * other users appear without their QPs and MRs, unless root asks.
  *
  *   daemon      version, pid, uid, counters
- *   devices     name, dev_id, node_guid, state, mtu, speed, gids [index, gid]
+ *   devices     name, dev_id, node_guid, state, mtu, speed, what its QPs transferred, gids [index, gid]
  *   processes   pid, uid, slot, peers; qps [qpn, type, state, peer]; mrs [rkey, addr, length, access]; counters
  *   listeners, connections, multicast_joins, cm      daemon/cma.h
  *

@@ -432,6 +432,7 @@ void peers_leave(struct session *session)
 			  session);
 	if (published->segment_fd < 0)
 		return;
+	device_ended_add(&session->server->device_ended, session);
 	control_counters_read(session->server->departed, published->segment_fd,
 			      published->segment_bytes);
 	closer_add(&session->server->closer, session->cred.uid, published->segment_fd);

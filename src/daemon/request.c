@@ -172,6 +172,46 @@ static int handle_av_resolve(struct session *session, struct request *request)
 	return av_resolve(session, MSG(ipc_av_resolve), REPLY(ipc_av_resolve_reply));
 }
 
+static bool may_sum(const struct session *session)
+{
+	const struct session *other;
+	unsigned int sums = 0;
+
+	list_for_each_entry(other, &session->user->sessions, of_user)
+		sums += other->device_sum.slots != NULL;
+	return sums < DEVICE_SUMS_UID_MAX;
+}
+
+static int handle_device_total(struct session *session, struct request *request)
+{
+	struct ipc_device_total_reply *reply = REPLY(ipc_device_total_reply);
+	struct device_sum *sum = &session->device_sum;
+	const struct netdev *dev = netdev_by_id(MSG(ipc_device_total)->dev_id);
+	struct segment_total total;
+
+	if (!dev || fault_device_is_removed(dev, session->cred.uid))
+		return -ENODEV;
+	if (!sum->slots) {
+		if (!may_sum(session))
+			return -EDQUOT;
+		device_sum_begin(sum, &session->server->device_ended, &session->server->slots);
+	}
+	if (!device_sum_step(sum)) {
+		reply->more = 1;
+		return 0;
+	}
+	total = device_sum_of(sum, dev->dev_id);
+	device_sum_end(sum);
+	reply->sent_messages = total.sent_messages;
+	reply->sent_bytes = total.sent_bytes;
+	reply->received_messages = total.received_messages;
+	reply->received_bytes = total.received_bytes;
+	reply->read_bytes = total.read_bytes;
+	reply->retries = total.retries;
+	reply->rnr_naks = total.rnr_naks;
+	return 0;
+}
+
 /* The requests that this file handles; cma_request() handles those of the communication manager. */
 static request_handler *const handlers[IPC_TYPE_COUNT] = {
 	[IPC_SEGMENT] = handle_segment,
@@ -191,6 +231,7 @@ static request_handler *const handlers[IPC_TYPE_COUNT] = {
 	[IPC_FAULT_SET] = handle_fault_set,
 	[IPC_FAULT_DISCONNECT] = handle_fault_disconnect,
 	[IPC_AV_RESOLVE] = handle_av_resolve,
+	[IPC_DEVICE_TOTAL] = handle_device_total,
 };
 
 request_handler *request_handler_of(uint32_t type)

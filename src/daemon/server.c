@@ -225,6 +225,7 @@ static void server_init(struct server *server)
 	list_init(&server->xrc_domains);
 	list_init(&server->av_waits);
 	failures_init(&server->failures);
+	device_ended_init(&server->device_ended);
 }
 
 /* The descriptor or -errno. */
@@ -341,6 +342,7 @@ void server_stop(struct server *server)
 	users_close(&server->users);
 	closer_stop(&server->closer);
 	json_object_put(server->departed);
+	device_ended_free(&server->device_ended);
 	failures_free(&server->failures);
 	if (server->spare_fd >= 0)
 		close(server->spare_fd);

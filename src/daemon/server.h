@@ -9,6 +9,7 @@
 
 #include "base/list.h"
 #include "daemon/closer.h"
+#include "daemon/device_total.h"
 #include "daemon/failures.h"
 #include "daemon/fault_tick.h"
 #include "daemon/probes.h"
@@ -77,6 +78,7 @@ struct server {
 	struct rule_expiry rule_expiry;
 	struct failures failures;
 	struct server_counters counters;
+	struct device_ended device_ended;
 	struct json_object *departed; /* counters of processes that have ended: control_counters.h */
 };
 

@@ -536,6 +536,7 @@ void session_end(struct session *session)
 		cma_client_gone(session->cm);
 	session->cm = NULL;
 	control_report_drop(session);
+	device_sum_end(&session->device_sum);
 	xrcds_leave(session);
 	av_leave(session);
 	probes_leave(session);

@@ -62,6 +62,7 @@ struct session {
 	struct published published;
 	struct cma_client *cm;
 	struct control_report *report; /* CONTROL: the report that the client is reading, or NULL */
+	struct device_sum device_sum;  /* CONTROL: that the client is reading */
 	struct list_head xrcds;	       /* VERBS: the XRC domains that it has open (xrcds.c) */
 	unsigned int xrcd_count;
 	struct list_head av_waits; /* VERBS: address vectors that the kernel resolves (av.c) */

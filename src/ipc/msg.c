@@ -151,6 +151,9 @@ static const struct ipc_type_info types[] = {
 			    REQUEST(ipc_av_resolve, ipc_av_resolve_reply, VERBS),
 			    .zero = {ZERO(ipc_av_resolve, reserved)}},
 	[IPC_AV_RESOLVED] = {.name = "av_resolved", .push_bytes = sizeof(struct ipc_av_resolved)},
+	[IPC_DEVICE_TOTAL] = {.name = "device_total",
+			      REQUEST(ipc_device_total, ipc_device_total_reply, CONTROL),
+			      .zero = {ZERO(ipc_device_total, reserved)}},
 	[IPC_FAILURE_GET] = {.name = "failure_get",
 			     REQUEST(ipc_failure_get, ipc_failure_get_reply, CONTROL)},
 };

@@ -100,6 +100,7 @@ enum ipc_type {
 	IPC_FAULT_DISCONNECT, /* verbs */
 	IPC_AV_RESOLVE,	      /* verbs */
 	IPC_AV_RESOLVED,      /* pushed to an engine */
+	IPC_DEVICE_TOTAL,     /* control */
 	IPC_TYPE_COUNT
 };
 
@@ -439,6 +440,30 @@ struct ipc_av_resolved {
 	struct ipc_hdr hdr;
 	uint32_t serial;
 	int32_t error;
+};
+
+/*
+ * DEVICE_TOTAL (control): what the QPs of a device have transferred since the daemon started, of all processes that it serves or has
+ * served. A request adds up a limited number of QPs. If more is 1, the numbers are 0, and the client repeats the request.
+ * -ENODEV: no such device for this user; -EDQUOT: too many clients of this uid have not read the last reply.
+ */
+struct ipc_device_total {
+	struct ipc_hdr hdr;
+	uint32_t dev_id;
+	uint32_t reserved;
+};
+
+struct ipc_device_total_reply {
+	struct ipc_hdr hdr;
+	uint32_t more;
+	uint32_t reserved;
+	uint64_t sent_messages; /* as in struct segment_total (ipc/segment.h) */
+	uint64_t sent_bytes;
+	uint64_t received_messages;
+	uint64_t received_bytes;
+	uint64_t read_bytes;
+	uint64_t retries;
+	uint64_t rnr_naks;
 };
 
 #define IPC_ROLE_BIT(role) (1u << (role))

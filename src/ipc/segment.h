@@ -29,7 +29,7 @@
  * may use the entry of a revoked object for another object.
  */
 #define SEGMENT_MAGIC	0x75736567u
-#define SEGMENT_VERSION 10
+#define SEGMENT_VERSION 11
 #define SEGMENT_QPS	IPC_SLOT_QPNS
 #define SEGMENT_MRS	(1u << 20)
 #define SEGMENT_SHARES	1024u
@@ -147,6 +147,37 @@ struct segment_qp_usage {
 	uint32_t rnr_naks; /* received */
 	uint32_t send_cq;  /* places of the CQs in the table; 0: none */
 	uint32_t recv_cq;
+	uint64_t read_bytes; /* of sent_bytes: those of READs and atomics, which the QP received */
+	uint8_t reserved[56];
+};
+
+/* The sum of what QPs transferred, modulo 2^64. */
+struct segment_total {
+	uint64_t sent_messages;
+	uint64_t sent_bytes;
+	uint64_t received_messages;
+	uint64_t received_bytes;
+	uint64_t read_bytes;
+	uint64_t retries;
+	uint64_t rnr_naks;
+};
+
+#define SEGMENT_DEVICES 255u
+
+/*
+ * The devices of which the process had QPs. The total of a device is that of its entry and of the usage of each QP entry with its
+ * dev_id, published or not: when a QP is revoked, the owner moves its usage to the entry of the device. `changes` is odd while it
+ * does so, and then has another value. The QPs of a device without an entry are not counted, because the table is full.
+ */
+struct segment_devices {
+	_Atomic uint32_t end; /* entries [end, SEGMENT_DEVICES) were never used */
+	_Atomic uint32_t changes;
+	uint8_t reserved[56];
+	struct segment_device {
+		uint32_t dev_id;
+		uint32_t reserved;
+		struct segment_total total;
+	} entries[SEGMENT_DEVICES];
 };
 
 /* A CQ. The owner writes `pending` with its lock. A cache line, because threads use different CQs. */
@@ -283,6 +314,7 @@ static inline void segment_revoke_word(_Atomic uint64_t *word)
 struct segment {
 	struct segment_hdr hdr;
 	struct segment_counters counters;
+	struct segment_devices devices;
 	/* By the low bits of the QPN or key: the place of the object's entry, which is its index + 1; 0: not published. */
 	_Atomic uint16_t qp_places[SEGMENT_QPS];
 	_Atomic uint32_t mr_places[SEGMENT_MRS];
@@ -327,6 +359,9 @@ static_assert(SEGMENT_QPS <= UINT16_MAX, "a place has 16 bits");
 static_assert(sizeof(struct segment_qp) == 64, "one cache line an entry");
 static_assert(sizeof(struct segment_mr) == 64, "one cache line an entry");
 static_assert(sizeof(struct segment_share) == 64, "one cache line an entry");
-static_assert(sizeof(struct segment_qp_usage) == 64, "one cache line an entry");
+static_assert(offsetof(struct segment_qp_usage, read_bytes) == 64 &&
+		      sizeof(struct segment_qp_usage) == 128,
+	      "one cache line an entry, and one for READs");
+static_assert(sizeof(struct segment_devices) == 4 * 4096, "the tables start on a page");
 
 #endif

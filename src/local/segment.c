@@ -99,6 +99,59 @@ static uint32_t take_new_place(_Atomic uint32_t *end)
 	return place;
 }
 
+/* The owner: while `changes` is odd, readers do not use what they read. */
+static void devices_change_begin(struct segment_devices *devices)
+{
+	atomic_store_explicit(&devices->changes,
+			      atomic_load_explicit(&devices->changes, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+}
+
+static void devices_change_end(struct segment_devices *devices)
+{
+	atomic_store_explicit(&devices->changes,
+			      atomic_load_explicit(&devices->changes, memory_order_relaxed) + 1,
+			      memory_order_release);
+}
+
+/* The device's entry, which is added if it does not exist. NULL: the table is full. */
+static struct segment_device *device_entry(struct segment_devices *devices, uint32_t dev_id)
+{
+	uint32_t end = atomic_load_explicit(&devices->end, memory_order_relaxed);
+
+	for (uint32_t i = 0; i < end; i++) {
+		if (devices->entries[i].dev_id == dev_id)
+			return &devices->entries[i];
+	}
+	if (end == SEGMENT_DEVICES)
+		return NULL;
+	devices->entries[end].dev_id = dev_id;
+	atomic_store_explicit(&devices->end, end + 1, memory_order_release);
+	return &devices->entries[end];
+}
+
+/* Moves the usage of a QP that is revoked to the entry of its device. */
+static void retire_qp_usage(struct segment *segment, uint32_t place)
+{
+	struct segment_qp_usage *usage = &segment->qp_usage[place - 1];
+	struct segment_device *device = device_entry(&segment->devices,
+						     segment->qps[place - 1].dev_id);
+
+	devices_change_begin(&segment->devices);
+	if (device) {
+		device->total.sent_messages += usage->sent_messages;
+		device->total.sent_bytes += usage->sent_bytes;
+		device->total.received_messages += usage->received_messages;
+		device->total.received_bytes += usage->received_bytes;
+		device->total.read_bytes += usage->read_bytes;
+		device->total.retries += usage->retries;
+		device->total.rnr_naks += usage->rnr_naks;
+	}
+	*usage = (struct segment_qp_usage){.send_cq = usage->send_cq, .recv_cq = usage->recv_cq};
+	devices_change_end(&segment->devices);
+}
+
 void segment_unpublish_qp(struct qp *qp)
 {
 	struct local *local = local_of(qp->context->engine);
@@ -112,6 +165,7 @@ void segment_unpublish_qp(struct qp *qp)
 	segment_revoke_word(&entry->word);
 	atomic_store_explicit(place, 0, memory_order_relaxed);
 	qp->usage = &usage_unread_qp;
+	retire_qp_usage(local->segment, last);
 	entry->next_unused = local->unused_qp;
 	local->unused_qp = last;
 }
@@ -147,12 +201,16 @@ static void describe_qp(struct segment_qp *entry, const struct qp *qp)
 static void count_qp_usage(struct local *local, struct qp *qp, uint32_t place)
 {
 	struct segment_qp_usage *usage = &local->segment->qp_usage[place - 1];
+	uint32_t dev_id = qp->context->device->dev_id;
 
-	if (qp->usage != usage)
-		*usage = (struct segment_qp_usage){
-			.send_cq = usage_place(qp->context->engine, qp->send_cq),
-			.recv_cq = usage_place(qp->context->engine, qp->recv_cq),
-		};
+	if (qp->usage == usage)
+		return;
+	*usage = (struct segment_qp_usage){
+		.send_cq = usage_place(qp->context->engine, qp->send_cq),
+		.recv_cq = usage_place(qp->context->engine, qp->recv_cq),
+	};
+	local->segment->qps[place - 1].dev_id = dev_id;
+	(void)device_entry(&local->segment->devices, dev_id);
 	qp->usage = usage;
 }
 

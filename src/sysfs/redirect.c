@@ -17,6 +17,7 @@
 #include "base/util.h"
 #include "ipc/client.h"
 #include "profile/view.h"
+#include "sysfs/counters.h"
 #include "sysfs/gid_table.h"
 #include "sysfs/parent.h"
 #include "sysfs/tree.h"
@@ -342,8 +343,10 @@ const char *redirect_path(const char *path, char where[PATH_MAX])
 	pthread_mutex_lock(&tree.lock);
 	if (!redirect_refresh())
 		is_changed = path_in_tree(path, pci_length, where, &root_bytes);
-	if (is_changed)
+	if (is_changed) {
 		gid_table_redirect(where, root_bytes);
+		counters_refresh(where, root_bytes);
+	}
 	pthread_mutex_unlock(&tree.lock);
 	errno = errno_before;
 	return is_changed ? where : path;

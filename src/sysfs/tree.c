@@ -131,7 +131,10 @@ static int add_port(int root_fd, int device_fd, const struct ipc_device_reply *i
 	if (!ret)
 		ret = gid_table_add(root_fd, fd, info, seen);
 	if (!ret)
-		ret = counters_add(root_fd, fd, seen->profile);
+		ret = counters_add(root_fd, fd,
+				   &(struct counters_device){.name = seen->name,
+							     .dev_id = info->dev_id,
+							     .profile = seen->profile});
 	if (!ret)
 		ret = parent_add_net(fd, info->name);
 	close(fd);

@@ -150,6 +150,18 @@ def bad_segments(lab):
             end.close()
 
 
+def device_total(lab):
+    """Only a client that may read reports gets the numbers of a device, if the device exists. An engine whose segment
+    is not valid adds nothing."""
+    with daemon(lab, uid=os.geteuid()), closing(wire.Engine(), wire.Connection(wire.CONTROL)) as (engine, client):
+        refused(errno.ENODEV, client.request, wire.DEVICE_TOTAL, wire.body("device_total", 0, 0))
+        about_lo = wire.body("device_total", socket.if_nametoindex("lo"), 0)
+        check(not any(client.request(wire.DEVICE_TOTAL, about_lo)), "no zeros without queue pairs")
+        engine.send(wire.message(wire.DEVICE_TOTAL, about_lo))
+        check(engine.hung_up(), "an engine was answered")
+        check(not any(client.request(wire.DEVICE_TOTAL, about_lo)), "no zeros after the engine ended")
+
+
 def introduction(lab):
     with daemon(lab), closing(wire.Engine(1 << 16), wire.Engine(1 << 17), wire.Connection(wire.VERBS)) as (a, b, mute):
         refused(errno.EINVAL, a.introduce, a.slot)
@@ -376,8 +388,9 @@ def unread_pushes(lab):
 
 
 def body(lab, cases):
-    everyone = [malformed, slow_to_close, unknown_role, bad_segments, introduction, unanswered_introduction,
-                pair_not_taken, killed_client, slots_come_round, slots_run_out, descriptors_run_out, unread_pushes]
+    everyone = [malformed, slow_to_close, unknown_role, bad_segments, device_total, introduction,
+                unanswered_introduction, pair_not_taken, killed_client, slots_come_round, slots_run_out,
+                descriptors_run_out, unread_pushes]
     # These cases need more than one user.
     with_root = [two_uids, slot_quota] if lab.drops and lab.isolated else []
     for case in everyone + with_root:

@@ -194,7 +194,7 @@ def loopback_mtu(lab):
     ip_command(*"ip link set own0 mtu 9000".split())
     try:
         laboratory.wait_until(lambda: verbs(lab, "lo")["active_mtu"] == "4096 (5)", lab.seconds(20), "MTU 4096 of lo")
-        ip_command(*"ip link set own0 mtu 600".split())
+        ip_command(*"ip link set own0 mtu 560".split())
         laboratory.wait_until(lambda: verbs(lab, "lo")["active_mtu"] == "256 (1)", lab.seconds(20), "MTU 256 of lo")
         port = lab.port()
         server = lab.start("ibv_rc_pingpong", "-d", "lo", "-g", 1, "-m", 4096, "-n", 10, "-p", port)
@@ -206,11 +206,50 @@ def loopback_mtu(lab):
         ip_command(*"ip link set own0 mtu 1500".split())
 
 
+def values(lab, device):
+    """The counters of a device, as a monitor reads them."""
+    seen = read(lab, device)[device]["monitors"]
+    return {name: int(value) for kind in ("counters", "hw_counters") for name, value in seen[kind].items()}
+
+
+def run_pair(lab, program, *args):
+    """Runs a program and its client on the loopback device until both end."""
+    port = lab.port()
+    server = lab.start(program, "-d", "lo", "-p", port, *args)
+    lab.listens_tcp(server, port)
+    lab.start(program, "-d", "lo", "-p", port, *args, "127.0.0.1").finish(lab.seconds(20))
+    server.finish(lab.seconds(20))
+
+
+def counters_grow(lab):
+    """The counters of a port contain what all processes transferred, also those that have ended: 20 messages of 4096
+    bytes, and then 5 READs of 8192 bytes. Data are in units of 4 bytes."""
+    before = values(lab, "lo")
+    run_pair(lab, "ibv_rc_pingpong", "-g", 1, "-n", 10, "-s", 4096)
+    sent = values(lab, "lo")
+    grown = {name: value - before[name] for name, value in sent.items() if value != before[name]}
+    packets = ("port_xmit_packets", "port_rcv_packets", "unicast_xmit_packets", "unicast_rcv_packets", "sent_pkts",
+               "rcvd_pkts")
+    check(grown.pop("rcvd_rnr_err", 0) >= 0 and
+          grown == {"port_xmit_data": 20 * 4096 // 4, "port_rcv_data": 20 * 4096 // 4, **dict.fromkeys(packets, 20)},
+          f"{grown}")
+    run_pair(lab, "ib_read_bw", "-x", 1, "-n", 5, "-s", 8192)
+    after = values(lab, "lo")
+    check(after["port_xmit_data"] == sent["port_xmit_data"], f"{sent} {after}")
+    check(after["port_rcv_data"] - sent["port_rcv_data"] == 5 * 8192 // 4, f"{sent} {after}")
+    check(after["port_xmit_packets"] - sent["port_xmit_packets"] == 5, f"{sent} {after}")
+    device, = (one for one in lab.status()["devices"] if one["name"] == "lo")
+    check(device["messages_sent"] == after["port_xmit_packets"] and
+          (device["bytes_sent"] - device["bytes_read"]) // 4 == after["port_xmit_data"], f"{device} {after}")
+    check(set(values(lab, "own0").values()) <= {0, 10}, "another device has counted")
+
+
 def body(lab, cases):
     for case in (virtual_devices, eight_adapters, other_functions):
         cases.run(case.__name__.replace("_", " "), case, lab)
     if lab.isolated:
         cases.run("loopback mtu", loopback_mtu, lab)
+        cases.run("counters grow", counters_grow, lab)
         cases.run("physical interface", physical_interface, lab)
 
 

@@ -117,6 +117,42 @@ static void segment_qps_use_lowest_entries(void **state)
 	assert_int_equal(segment_of(node)->hdr.qps_end, used + OBJECTS);
 }
 
+static struct segment_total device_total(const struct node *node)
+{
+	const struct segment_devices *devices = &segment_of(node)->devices;
+
+	assert_int_equal(devices->end, 1);
+	assert_int_equal(devices->changes % 2, 0);
+	return devices->entries[0].total;
+}
+
+/* What a QP transferred stays in the device's entry, and the entry of the QP does not have it any more. */
+static void segment_revoked_qp_leaves_usage_to_device(void **state)
+{
+	struct node *node = &pair.nodes[0];
+	struct segment *segment = segment_of(node);
+	uint32_t at = (uint32_t)(segment_qp_entry(segment, qps[0]->qp_num) - segment->qps);
+	struct ibv_qp *again;
+
+	(void)state;
+	assert_int_equal(write_to(pair.nodes[1].mr->rkey), IBV_WC_SUCCESS);
+	assert_int_equal(segment->qp_usage[at].sent_messages, 1);
+	assert_int_equal(device_total(node).sent_messages, 0);
+	segment->qp_usage[at].read_bytes = 5;
+	segment->qp_usage[at].rnr_naks = 6;
+	assert_int_equal(ibv_destroy_qp(qps[0]), 0);
+	qps[0] = NULL;
+	assert_int_equal(device_total(node).sent_messages, 1);
+	assert_int_equal(device_total(node).sent_bytes, 8);
+	assert_int_equal(device_total(node).read_bytes, 5);
+	assert_int_equal(device_total(node).rnr_naks, 6);
+	assert_int_equal(segment->qp_usage[at].sent_messages, 0);
+	again = pair_create_qp(node, IBV_QPT_UC, NULL);
+	assert_int_equal(pair_to_init(again, 0), 0);
+	assert_int_equal(ibv_destroy_qp(again), 0);
+	assert_int_equal(device_total(node).sent_messages, 1);
+}
+
 static void segment_mrs_use_lowest_entries(void **state)
 {
 	struct node *node = &pair.nodes[1];
@@ -230,6 +266,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(segment_qps_use_lowest_entries),
+		CASE(segment_revoked_qp_leaves_usage_to_device),
 		CASE(segment_mrs_use_lowest_entries),
 		CASE(segment_reused_entry_has_another_word),
 		CASE(segment_moved_mr_is_found),
