@@ -240,7 +240,6 @@ void device_sum_begin(struct device_sum *sum, struct device_ended *ended, const 
 	*sum = (struct device_sum){.slots = slots};
 	totals_add_all(&sum->sum, &ended->totals);
 	list_add_tail(&sum->node, &ended->sums);
-	return 0;
 }
 
 bool device_sum_step(struct device_sum *sum)

@@ -31,7 +31,7 @@
 
 #define CLIENTS	      3
 #define FD_KINDS      4
-#define SEGMENT_BYTES 4096
+#define OFFERED_BYTES 4096
 
 #define OP_CLIENT     0x03
 #define OP_CONSISTENT 0x04
@@ -82,7 +82,7 @@ static void daemon_make(void)
 	must(server_start(&server, &loop, listen_fd, 0) == 0);
 
 	offered[0][0] = memfd_create("segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	must(ftruncate(offered[0][0], SEGMENT_BYTES) == 0);
+	must(ftruncate(offered[0][0], OFFERED_BYTES) == 0);
 	must(fcntl(offered[0][0], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) ==
 	     0);
 	must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, offered[1]) == 0);
