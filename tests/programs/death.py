@@ -187,7 +187,7 @@ def body(lab, cases):
     cases.run("rping's server killed", kill_under_rping, lab, True)
     cases.run("rping's client killed", kill_under_rping, lab, False)
     cases.run("killed listener", killed_listener, lab)
-    # With a sanitizer the memory is not mapped; single bytes are then accessed directly on every processor (docs/adr/0071).
+    # With a sanitizer the memory is not mapped. Single bytes are accessed directly on every processor (docs/adr/0071).
     for operation, size in (("write", 65536), ("read", 65536), ("write", 8)):
         cases.run(f"{operation} of {size} bytes into a stopped process", stopped_target, lab, operation,
                   1 if lab.sanitized else size)
