@@ -169,7 +169,7 @@ static int add_function(int root_fd, const struct ipc_device_reply *info,
 
 	pci_bus_of(info, seen, &domain, &bus);
 	snprintf(function, sizeof(function), "%04x:%02x:00.0", domain & 0xffff, bus & 0xff);
-	snprintf(parent->directory, sizeof(parent->directory), "%s%04x:%02x/%s", BUSES + 1, domain,
+	snprintf(parent->directory, sizeof(parent->directory), "%s%04x:%02x/%s", &BUSES[1], domain,
 		 bus, function);
 	snprintf(parent->device, sizeof(parent->device), "../../../%s", function);
 	parent->up = "../../../../..";

@@ -17,7 +17,7 @@
 #define BLOCK_BYTES    512
 #define LOGIN_STEPS    8
 #define READY_TRIES    4
-#define INITIATOR      "iqn.2026-01.test.usrdma:initiator"
+#define INITIATOR_NAME "InitiatorName=iqn.2026-01.test.usrdma:initiator"
 
 /* The private data of the REQ: neither zero-based addresses nor remote invalidation are supported. */
 #define PRIVATE_FLAGS 0xc0
@@ -117,7 +117,7 @@ static void release(struct session *session, const uint8_t *bhs)
 /* The keys of the login, each terminated by a zero byte. Returns the number of bytes. */
 static size_t put_keys(uint8_t *at, const char *target)
 {
-	static const char *const keys[] = {"InitiatorName=" INITIATOR,
+	static const char *const keys[] = {INITIATOR_NAME,
 					   "SessionType=Normal",
 					   "HeaderDigest=None",
 					   "DataDigest=None",
