@@ -184,7 +184,7 @@ static int add_function(int root_fd, const struct ipc_device_reply *info,
 	if (!ret)
 		ret = parent_add_net(fd, info->name);
 	close(fd);
-	snprintf(link, sizeof(link), "%s%s", LINKS + 1, function);
+	snprintf(link, sizeof(link), "%s%s", &LINKS[1], function);
 	snprintf(target, sizeof(target), "../../..%s", parent->directory + strlen("sys"));
 	return ret ? ret : write_link(target, root_fd, link);
 }
