@@ -44,11 +44,10 @@ static FILE *open_pager(void)
 
 	if (!isatty(STDOUT_FILENO))
 		return NULL;
-	if (pager && *pager)
-		return popen(pager, "we");
-	return popen(
-		"if command -v less >/dev/null; then less; elif command -v more >/dev/null; then more; else cat; fi",
-		"we");
+	if (!pager || !*pager)
+		pager = "if command -v less >/dev/null; then less; elif command -v more >/dev/null; then more; else cat; fi";
+	/* The user's own PAGER is a command of the shell, as for man(1). */
+	return popen(pager, "we"); /* NOLINT(cert-env33-c) */
 }
 
 /* Opens the page, or the page that it names: ".so man3/NAME.3". */
