@@ -45,7 +45,7 @@ static json_object *report_gids(const struct netdev *dev)
 	return gids;
 }
 
-static void add_total(json_object *device, struct segment_total total)
+static void add_total(json_object *device, struct ipc_usage total)
 {
 	control_add_number(device, "messages_sent", total.sent_messages);
 	control_add_number(device, "bytes_sent", total.sent_bytes);

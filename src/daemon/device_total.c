@@ -19,18 +19,7 @@
 /* How often a process is read again because it revoked a QP while it was read. */
 #define REPEATS_MAX 8u
 
-static void total_add(struct segment_total *to, const struct segment_total *more)
-{
-	to->sent_messages += more->sent_messages;
-	to->sent_bytes += more->sent_bytes;
-	to->received_messages += more->received_messages;
-	to->received_bytes += more->received_bytes;
-	to->read_bytes += more->read_bytes;
-	to->retries += more->retries;
-	to->rnr_naks += more->rnr_naks;
-}
-
-static struct segment_total *totals_find(const struct device_totals *totals, uint32_t dev_id)
+static struct ipc_usage *totals_find(const struct device_totals *totals, uint32_t dev_id)
 {
 	for (uint32_t i = 0; i < totals->count; i++) {
 		if (totals->items[i].dev_id == dev_id)
@@ -40,14 +29,13 @@ static struct segment_total *totals_find(const struct device_totals *totals, uin
 }
 
 /* Adds to the device's item, which is created if it does not exist. Without memory, the numbers are lost. */
-static void totals_add(struct device_totals *totals, uint32_t dev_id,
-		       const struct segment_total *more)
+static void totals_add(struct device_totals *totals, uint32_t dev_id, const struct ipc_usage *more)
 {
-	struct segment_total *total = totals_find(totals, dev_id);
+	struct ipc_usage *total = totals_find(totals, dev_id);
 	struct device_total *grown;
 
 	if (total) {
-		total_add(total, more);
+		ipc_usage_add(total, more);
 		return;
 	}
 	grown = realloc(totals->items, (totals->count + 1) * sizeof(*grown));
@@ -155,19 +143,11 @@ static uint32_t reading_step(struct device_reading *reading, int fd)
 			   offsetof(struct segment, qp_usage) + reading->next * sizeof(usage[0])))
 		return 0;
 	for (uint32_t i = 0; i < wanted; i++) {
-		struct segment_total *total = totals_find(&reading->totals, qps[i].dev_id);
-		const struct segment_total more = {
-			.sent_messages = usage[i].sent_messages,
-			.sent_bytes = usage[i].sent_bytes,
-			.received_messages = usage[i].received_messages,
-			.received_bytes = usage[i].received_bytes,
-			.read_bytes = usage[i].read_bytes,
-			.retries = usage[i].retries,
-			.rnr_naks = usage[i].rnr_naks,
-		};
+		struct ipc_usage *total = totals_find(&reading->totals, qps[i].dev_id);
+		const struct ipc_usage more = segment_qp_total(&usage[i]);
 
 		if (total)
-			total_add(total, &more);
+			ipc_usage_add(total, &more);
 	}
 	reading->next += wanted;
 	return wanted;
@@ -218,7 +198,8 @@ void device_ended_free(struct device_ended *ended)
 
 void device_ended_add(struct device_ended *ended, const struct session *session)
 {
-	struct device_reading reading = {0};
+	/* The process has ended and changes nothing any more. If its last change is not complete, reading again would not help. */
+	struct device_reading reading = {.repeats = REPEATS_MAX};
 	struct device_sum *sum;
 	uint32_t room = UINT32_MAX;
 
@@ -260,11 +241,11 @@ bool device_sum_step(struct device_sum *sum)
 	return sum->slot == IPC_SLOTS;
 }
 
-struct segment_total device_sum_of(const struct device_sum *sum, uint32_t dev_id)
+struct ipc_usage device_sum_of(const struct device_sum *sum, uint32_t dev_id)
 {
-	const struct segment_total *total = totals_find(&sum->sum, dev_id);
+	const struct ipc_usage *total = totals_find(&sum->sum, dev_id);
 
-	return total ? *total : (struct segment_total){0};
+	return total ? *total : (struct ipc_usage){0};
 }
 
 void device_sum_end(struct device_sum *sum)

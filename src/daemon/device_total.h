@@ -22,7 +22,7 @@ struct slots;
 
 struct device_total {
 	uint32_t dev_id;
-	struct segment_total total;
+	struct ipc_usage total;
 };
 
 /* At most one item for each device. All zero: empty. */
@@ -66,7 +66,7 @@ void device_sum_begin(struct device_sum *sum, struct device_ended *ended,
 bool device_sum_step(struct device_sum *sum);
 
 /* The device's numbers; zeros if it has none. */
-struct segment_total device_sum_of(const struct device_sum *sum, uint32_t dev_id);
+struct ipc_usage device_sum_of(const struct device_sum *sum, uint32_t dev_id);
 
 /* Also for a sum that is all zero. */
 void device_sum_end(struct device_sum *sum);

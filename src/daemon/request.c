@@ -187,7 +187,6 @@ static int handle_device_total(struct session *session, struct request *request)
 	struct ipc_device_total_reply *reply = REPLY(ipc_device_total_reply);
 	struct device_sum *sum = &session->device_sum;
 	const struct netdev *dev = netdev_by_id(MSG(ipc_device_total)->dev_id);
-	struct segment_total total;
 
 	if (!dev || fault_device_is_removed(dev, session->cred.uid))
 		return -ENODEV;
@@ -200,15 +199,8 @@ static int handle_device_total(struct session *session, struct request *request)
 		reply->more = 1;
 		return 0;
 	}
-	total = device_sum_of(sum, dev->dev_id);
+	reply->total = device_sum_of(sum, dev->dev_id);
 	device_sum_end(sum);
-	reply->sent_messages = total.sent_messages;
-	reply->sent_bytes = total.sent_bytes;
-	reply->received_messages = total.received_messages;
-	reply->received_bytes = total.received_bytes;
-	reply->read_bytes = total.read_bytes;
-	reply->retries = total.retries;
-	reply->rnr_naks = total.rnr_naks;
 	return 0;
 }
 

@@ -444,7 +444,7 @@ struct ipc_av_resolved {
 
 /*
  * DEVICE_TOTAL (control): what the QPs of a device have transferred since the daemon started, of all processes that it serves or has
- * served. A request adds up a limited number of QPs. If more is 1, the numbers are 0, and the client repeats the request.
+ * served. A request adds up a limited number of QPs. If more is 1, total is 0, and the client repeats the request.
  * -ENODEV: no such device for this user; -EDQUOT: too many clients of this uid have not read the last reply.
  */
 struct ipc_device_total {
@@ -453,17 +453,22 @@ struct ipc_device_total {
 	uint32_t reserved;
 };
 
+/* What several queue pairs transferred, modulo 2^64; also in segments (ipc/segment.h). */
+struct ipc_usage {
+	uint64_t sent_messages;
+	uint64_t sent_bytes;
+	uint64_t received_messages;
+	uint64_t received_bytes;
+	uint64_t read_bytes; /* of sent_bytes: those of READs and atomics, which the requester received */
+	uint64_t retries;
+	uint64_t rnr_naks; /* received */
+};
+
 struct ipc_device_total_reply {
 	struct ipc_hdr hdr;
 	uint32_t more;
 	uint32_t reserved;
-	uint64_t sent_messages; /* as in struct segment_total (ipc/segment.h) */
-	uint64_t sent_bytes;
-	uint64_t received_messages;
-	uint64_t received_bytes;
-	uint64_t read_bytes;
-	uint64_t retries;
-	uint64_t rnr_naks;
+	struct ipc_usage total;
 };
 
 #define IPC_ROLE_BIT(role) (1u << (role))

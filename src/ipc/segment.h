@@ -151,16 +151,30 @@ struct segment_qp_usage {
 	uint8_t reserved[56];
 };
 
-/* The sum of what QPs transferred, modulo 2^64. */
-struct segment_total {
-	uint64_t sent_messages;
-	uint64_t sent_bytes;
-	uint64_t received_messages;
-	uint64_t received_bytes;
-	uint64_t read_bytes;
-	uint64_t retries;
-	uint64_t rnr_naks;
-};
+static inline void ipc_usage_add(struct ipc_usage *to, const struct ipc_usage *more)
+{
+	to->sent_messages += more->sent_messages;
+	to->sent_bytes += more->sent_bytes;
+	to->received_messages += more->received_messages;
+	to->received_bytes += more->received_bytes;
+	to->read_bytes += more->read_bytes;
+	to->retries += more->retries;
+	to->rnr_naks += more->rnr_naks;
+}
+
+/* The numbers of a QP that are added up for its device. */
+static inline struct ipc_usage segment_qp_total(const struct segment_qp_usage *usage)
+{
+	return (struct ipc_usage){
+		.sent_messages = usage->sent_messages,
+		.sent_bytes = usage->sent_bytes,
+		.received_messages = usage->received_messages,
+		.received_bytes = usage->received_bytes,
+		.read_bytes = usage->read_bytes,
+		.retries = usage->retries,
+		.rnr_naks = usage->rnr_naks,
+	};
+}
 
 #define SEGMENT_DEVICES 255u
 
@@ -176,7 +190,7 @@ struct segment_devices {
 	struct segment_device {
 		uint32_t dev_id;
 		uint32_t reserved;
-		struct segment_total total;
+		struct ipc_usage total;
 	} entries[SEGMENT_DEVICES];
 };
 

@@ -137,17 +137,11 @@ static void retire_qp_usage(struct segment *segment, uint32_t place)
 	struct segment_qp_usage *usage = &segment->qp_usage[place - 1];
 	struct segment_device *device = device_entry(&segment->devices,
 						     segment->qps[place - 1].dev_id);
+	const struct ipc_usage total = segment_qp_total(usage);
 
 	devices_change_begin(&segment->devices);
-	if (device) {
-		device->total.sent_messages += usage->sent_messages;
-		device->total.sent_bytes += usage->sent_bytes;
-		device->total.received_messages += usage->received_messages;
-		device->total.received_bytes += usage->received_bytes;
-		device->total.read_bytes += usage->read_bytes;
-		device->total.retries += usage->retries;
-		device->total.rnr_naks += usage->rnr_naks;
-	}
+	if (device)
+		ipc_usage_add(&device->total, &total);
 	*usage = (struct segment_qp_usage){.send_cq = usage->send_cq, .recv_cq = usage->recv_cq};
 	devices_change_end(&segment->devices);
 }

@@ -119,27 +119,27 @@ static int add_zeros(int root_fd, int port_fd, const char *directory, const char
 	return ret;
 }
 
-static uint64_t sent_data(const struct ipc_device_total_reply *total)
+static uint64_t sent_data(const struct ipc_usage *total)
 {
 	return (total->sent_bytes - total->read_bytes) / DATA_UNIT_BYTES;
 }
 
-static uint64_t received_data(const struct ipc_device_total_reply *total)
+static uint64_t received_data(const struct ipc_usage *total)
 {
 	return (total->received_bytes + total->read_bytes) / DATA_UNIT_BYTES;
 }
 
-static uint64_t sent_packets(const struct ipc_device_total_reply *total)
+static uint64_t sent_packets(const struct ipc_usage *total)
 {
 	return total->sent_messages;
 }
 
-static uint64_t received_packets(const struct ipc_device_total_reply *total)
+static uint64_t received_packets(const struct ipc_usage *total)
 {
 	return total->received_messages;
 }
 
-static uint64_t rnr_naks(const struct ipc_device_total_reply *total)
+static uint64_t rnr_naks(const struct ipc_usage *total)
 {
 	return total->rnr_naks;
 }
@@ -148,7 +148,7 @@ static uint64_t rnr_naks(const struct ipc_device_total_reply *total)
 static const struct {
 	const char *directory;
 	const char *name;
-	uint64_t (*value)(const struct ipc_device_total_reply *total);
+	uint64_t (*value)(const struct ipc_usage *total);
 } known[] = {
 	{"counters", "port_xmit_data", sent_data},
 	{"counters", "port_rcv_data", received_data},
@@ -264,7 +264,7 @@ static bool is_asked(const char *text, const char *name)
 static void refresh(int root_fd, const char *path, const char *port, size_t len)
 {
 	const char *rest = port + len + strspn(port + len, "/");
-	struct ipc_device_total_reply total;
+	struct ipc_device_total_reply reply;
 	char directory[PATH_MAX];
 	bool has_total = false;
 	int directory_fd;
@@ -278,10 +278,10 @@ static void refresh(int root_fd, const char *path, const char *port, size_t len)
 		    !is_asked(rest, known[i].name))
 			continue;
 		if (!has_total &&
-		    total_get(device_id_of(root_fd, path, port - strlen(PORT)), &total))
+		    total_get(device_id_of(root_fd, path, port - strlen(PORT)), &reply))
 			break;
 		has_total = true;
-		write_value(root_fd, directory_fd, known[i].name, known[i].value(&total));
+		write_value(root_fd, directory_fd, known[i].name, known[i].value(&reply.total));
 	}
 	close(directory_fd);
 }

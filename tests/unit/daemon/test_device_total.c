@@ -104,10 +104,10 @@ static void run(struct device_sum *sum)
 		assert_true(i < STEPS_MAX);
 }
 
-static struct segment_total total_of(uint32_t dev_id)
+static struct ipc_usage total_of(uint32_t dev_id)
 {
 	struct device_sum sum;
-	struct segment_total total;
+	struct ipc_usage total;
 
 	device_sum_begin(&sum, &ended, &slots);
 	run(&sum);
@@ -119,7 +119,7 @@ static struct segment_total total_of(uint32_t dev_id)
 static void device_sum_adds_used_and_revoked_qps_by_device(void **state)
 {
 	struct segment *segment = processes[1].segment;
-	struct segment_total total;
+	struct ipc_usage total;
 
 	(void)state;
 	segment->hdr.qps_end = 40;
@@ -176,7 +176,7 @@ static void device_sum_step_counts_ended_process_once(void **state)
 	(void)state;
 	for (int which = 0; which < PROCESSES; which++) {
 		for (int steps = 0; steps < 10; steps++) {
-			struct segment_total before = total_of(FAKE_ETH);
+			struct ipc_usage before = total_of(FAKE_ETH);
 			struct device_sum sum;
 
 			for (int i = 0; i < PROCESSES; i++)

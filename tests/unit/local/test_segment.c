@@ -117,7 +117,7 @@ static void segment_qps_use_lowest_entries(void **state)
 	assert_int_equal(segment_of(node)->hdr.qps_end, used + OBJECTS);
 }
 
-static struct segment_total device_total(const struct node *node)
+static struct ipc_usage device_total(const struct node *node)
 {
 	const struct segment_devices *devices = &segment_of(node)->devices;
 
