@@ -20,25 +20,24 @@ static bool string_moves_keep_words(const struct kernel_copy_x86 *x86)
 }
 
 /*
- * copy_user_generic() of arch/x86: since Linux 6.4, REP MOVSB for all lengths with FSRM; otherwise words of 8 bytes, then single bytes,
- * but REP MOVSB for 64 bytes and more with ERMS. Before 6.4, FSRM made no difference.
+ * copy_user_generic() of arch/x86: with FSRM, REP MOVSB for all lengths since Linux 5.17; otherwise words of 8 bytes, then single bytes,
+ * but REP MOVSB for 64 bytes and more with ERMS.
  */
 enum kernel_words kernel_copy_x86_words(const struct kernel_copy_x86 *x86)
 {
-	bool is_6_4 = x86->kernel_major > 6 || (x86->kernel_major == 6 && x86->kernel_minor >= 4);
+	bool is_5_17 = x86->kernel_major > 5 || (x86->kernel_major == 5 && x86->kernel_minor >= 17);
 
 	if ((x86->has_erms || x86->has_fsrm) && !string_moves_keep_words(x86))
 		return KERNEL_WORDS_NONE;
-	return x86->has_fsrm && is_6_4 ? KERNEL_WORDS_ALL : KERNEL_WORDS_LONG;
+	return x86->has_fsrm && is_5_17 ? KERNEL_WORDS_ALL : KERNEL_WORDS_LONG;
 }
 
 #if defined(__x86_64__)
 
 static void read_processor(struct kernel_copy_x86 *x86)
 {
-	enum {
-		EXTENDED = 15
-	}; /* the extended fields are added to this family, and used for the model from it on */
+	/* CPUID leaf 1: with this family, the extended family is added, and the extended model is the high half of the model. */
+	enum { EXTENDED = 15 };
 	unsigned int eax, ebx, ecx, edx;
 
 	if (__get_cpuid(0, &eax, &ebx, &ecx, &edx))

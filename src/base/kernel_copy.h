@@ -16,8 +16,8 @@ enum kernel_words {
 
 /* What determines the copy function of an x86 kernel. */
 struct kernel_copy_x86 {
-	bool has_erms,
-		has_fsrm; /* CPUID leaf 7: enhanced REP MOVSB, fast short REP MOV (Intel SDM volume 2A, CPUID) */
+	bool has_erms; /* enhanced REP MOVSB: CPUID leaf 7, EBX bit 9 (Intel SDM volume 2A, CPUID) */
+	bool has_fsrm; /* fast short REP MOV: the same leaf, EDX bit 4 */
 	bool is_amd;
 	unsigned int family, model;
 	unsigned int kernel_major, kernel_minor;

@@ -18,8 +18,9 @@ static const struct {
 	enum kernel_words words;
 } rows[] = {
 	{"Zen 4, Linux 6.18", {true, true, true, 25, 17, 6, 18}, KERNEL_WORDS_ALL},
-	{"Zen 4, Linux 6.4", {true, true, true, 25, 17, 6, 4}, KERNEL_WORDS_ALL},
-	{"Zen 4, Linux 6.1", {true, true, true, 25, 17, 6, 1}, KERNEL_WORDS_LONG},
+	{"Zen 4, Linux 5.17", {true, true, true, 25, 17, 5, 17}, KERNEL_WORDS_ALL},
+	{"Zen 4, Linux 5.16", {true, true, true, 25, 17, 5, 16}, KERNEL_WORDS_LONG},
+	{"Zen 4, Linux 6.1", {true, true, true, 25, 17, 6, 1}, KERNEL_WORDS_ALL},
 	{"Zen 4, Linux 7.3", {true, true, true, 25, 17, 7, 3}, KERNEL_WORDS_ALL},
 	{"Zen 4, FSRM hidden by a hypervisor",
 	 {true, false, true, 25, 17, 6, 18},
