@@ -56,8 +56,7 @@ uint8_t cm_response_timeout(uint64_t timeout_ns)
 
 /*
  * No message is lost within this host. If an RTU or a DREP is late there, the process is busy, so a REP or DREQ is not repeated early. A
- * REQ is repeated, since a listener with
- * a full backlog drops it.
+ * REQ is repeated, since a listener with a full backlog drops it.
  */
 static uint64_t first_wait_ns(const struct cm_retry *retry, const struct cm_path *path,
 			      enum cm_msg_type type)

@@ -90,7 +90,10 @@ static bool cq_has_room(struct cq *cq)
 	return true;
 }
 
-/* Whether ibv_req_notify_cq() requested an event for a completion. is_solicited: usually also a failed one. cq.lock held. */
+/*
+ * Whether ibv_req_notify_cq() requested an event for a completion. A failed completion is solicited unless the profile has
+ * event_for_error=no. cq.lock held.
+ */
 static bool cq_is_armed_for(const struct cq *cq, bool is_solicited)
 {
 	return cq->is_armed || (cq->is_armed_solicited && is_solicited);

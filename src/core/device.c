@@ -519,9 +519,9 @@ bool device_find_gid(struct engine *engine, const union ibv_gid *gid)
 }
 
 /*
- * Part of the interface's MTU for IPv6 and UDP headers, BTH, RETH and ICRC (IBA A17 (RoCEv2)), as with Linux's rxe. An RDMA WRITE with
- * immediate data is 4 bytes longer: of exactly the path MTU, over IPv6, it does not fit if the interface's MTU is the smallest one of
- * its active_mtu. The rdma_cm reserves more (netdev_path_mtu()).
+ * Part of the interface's MTU for IPv6 and UDP headers, BTH, RETH and ICRC (IBA A17 (RoCEv2)), as with Linux's rxe. A packet of an RDMA
+ * WRITE with immediate data is 4 bytes longer. If its payload is the path MTU, IPv6 is used, and the interface's MTU is less than 4
+ * bytes above the threshold of the active_mtu, the packet does not fit. The rdma_cm reserves more (netdev_path_mtu()).
  */
 #define ROCE_HEADER_BYTES (40 + 8 + 12 + 16 + 4)
 

@@ -135,7 +135,7 @@ struct segment_share {
 	uint8_t pad[16];
 };
 
-/* What a QP transferred since it was published. The owner's engine writes, with engine.lock held. */
+/* What a QP transferred since it was published. The owner writes, with the lock of the QP's shard held (ADR 0054). */
 struct segment_qp_usage {
 	uint64_t posted;	    /* send WRs */
 	uint64_t sent_messages;	    /* send WRs that have completed successfully */

@@ -32,7 +32,8 @@ bool guarded_copy_is_available(void);
 
 /*
  * How the kernel stores the bytes of a piece of `local` (process_vm_rw_pages() of mm/process_vm_access.c, and the copy function of
- * the architecture). The words that kernel_copy_words() names are loaded and stored whole if the piece begins at a multiple of 8 on both sides.
+ * the architecture). The words that kernel_copy_words() names are loaded and stored whole if the piece begins at a multiple of 8 on
+ * both sides.
  * With GUARDED_COPY_ALIGNS_STORES, it is stored whole if the destination begins at a multiple of 8: other processors than x86
  * align the source.
  */

@@ -10,7 +10,6 @@
 
 #include "colour.h"
 #include "commands.h"
-#include "doctor_packages.h"
 #include "report.h"
 
 void doctor_say(struct doctor *doctor, enum doctor_level level, const char *mend,

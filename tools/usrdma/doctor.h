@@ -25,8 +25,8 @@ void doctor_say(struct doctor *doctor, enum doctor_level level, const char *mend
 		const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /*
- * The checks, in the table of doctor.c. Each prints one finding or more, those of GPUs, of copies of
- * libraries and of a daemon that ends with a container only if there are any. A check that the table marks with needs_report is called only
+ * The checks, in the table of doctor.c. Each prints one finding or more. Those of GPUs, of copies of libraries, of packages and of a
+ * daemon that ends with a container print findings only if there are any. A check that the table marks with needs_report is called only
  * if doctor->report is not NULL.
  */
 void doctor_check_daemon(struct doctor *doctor);
@@ -41,6 +41,7 @@ void doctor_check_faults(struct doctor *doctor);
 void doctor_check_fault_variables(struct doctor *doctor);
 void doctor_check_ipv6(struct doctor *doctor);
 void doctor_check_packet_filter(struct doctor *doctor);
+void doctor_check_packages(struct doctor *doctor);
 void doctor_check_copies(struct doctor *doctor);
 void doctor_check_gpu(struct doctor *doctor);
 void doctor_check_container(struct doctor *doctor);

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "doctor.h"
-#include "doctor_packages.h"
 
 #define UCX_LIBRARY "libuct.so.0"
 
