@@ -482,7 +482,7 @@ enum ibv_port_cap_flags2 {
 struct ibv_port_attr {
 	enum ibv_port_state state;
 	enum ibv_mtu max_mtu;	 /* maximum of the device */
-	enum ibv_mtu active_mtu; /* largest that fits the MTU; of lo: that of each device */
+	enum ibv_mtu active_mtu; /* largest that fits; of lo: at most that of others */
 	int gid_tbl_len;	 /* entries, also empty ones */
 	uint32_t port_cap_flags; /* enum ibv_port_cap_flags */
 	uint32_t max_msg_sz;	 /* bytes of one message */
@@ -797,7 +797,7 @@ struct ibv_dm {
  */
 struct ibv_global_route {
 	union ibv_gid dgid;  /* the peer's GID */
-	uint32_t flow_label; /* the low 20 bits count; on RoCE v2 it chooses the UDP source port */
+	uint32_t flow_label; /* the low 20 bits; NICs derive the UDP source port from it */
 	uint8_t sgid_index;  /* index of the local GID in the GID table of the port */
 	uint8_t hop_limit; /* TTL of multicast packets, 0: 64; other destinations get the route's */
 	uint8_t traffic_class; /* DSCP and ECN */
@@ -3041,8 +3041,8 @@ __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, u
  * *length*: number of bytes, greater than 0.
  * *iova*: the address of the first byte, with the same offset in its page as *offset*.
  * *fd*: the file descriptor. The caller may close it afterwards. -1 is a probe, as NCCL and UCX use
- * it: EBADF reports that the memory of GPUs can be registered, EOPNOTSUPP that it cannot. usrdma's
- * CPU copies the data and cannot map the memory of most GPUs. The result is therefore EOPNOTSUPP,
+ * it: EBADF reports that the memory of GPUs can be registered, EOPNOTSUPP that it cannot. The CPU
+ * copies the data, and most GPUs do not permit it to map their memory. The result is therefore EOPNOTSUPP,
  * unless the device has the attribute gpu=yes (usrdma(1), --profile).
  * *access*: as in ibv_reg_mr(), without IBV_ACCESS_ON_DEMAND.
  * Returns the MR, whose addr is NULL, or NULL with errno.
@@ -4329,7 +4329,8 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
  * completes all queued WRs with IBV_WC_WR_FLUSH_ERR. A QP can also enter ERR because of an error;
  * ibv_query_qp() then reports the state, but ibv_qp.state does not.
  * Notes: as on Linux, the hop limit of the AV is replaced by that of the kernel's route, which
- * ibv_query_qp() then reports: 64, unless the route or net.ipv4.ip_default_ttl has another one. Two
+ * ibv_query_qp() then reports: the route's own, else net.ipv4.ip_default_ttl or
+ * net.ipv6.conf.INTERFACE.hop_limit (64 by default). For an address of this host it is 64. Two
  * attributes must agree with those of the peer's QP. If max_rd_atomic exceeds
  * max_dest_rd_atomic of the peer, READs and atomics complete with IBV_WC_REM_INV_REQ_ERR when more
  * are outstanding than the peer permits; with max_dest_rd_atomic 0, all do. If path_mtu differs,

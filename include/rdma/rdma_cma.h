@@ -126,8 +126,9 @@ extern "C" {
  * param.ud holds what is needed to send to the peer. Next: transfer data.
  * *RDMA_CM_EVENT_DISCONNECTED*: The connection has ended. Reported once on each side, whether this
  * side or the peer called rdma_disconnect(), the peer process ended, or its host was lost. status
- * is -ETIMEDOUT if the peer did not reply to this side's disconnect request, which it does when it
- * calls rdma_disconnect() or rdma_destroy_id(), otherwise 0. The QP of
+ * is -ETIMEDOUT if the peer did not reply to this side's disconnect request within the CM timeout,
+ * otherwise 0. The peer replies when its application calls rdma_disconnect() or rdma_destroy_id(),
+ * or when its process ends. The QP of
  * the side that called rdma_disconnect() is in ERR. The QP of the other side keeps its state until
  * that side calls rdma_disconnect(). Next: call rdma_disconnect() if this side has not done so,
  * collect the flushed completions, destroy the QP and the id.
@@ -601,7 +602,7 @@ int rdma_ack_cm_event(struct rdma_cm_event *event);
  *
  * *event*: any value.
  * Returns a constant string. For an unknown value the string states that the event is unknown. With
- * rdma-core 65 this includes RDMA_CM_EVENT_USER.
+ * rdma-core 65 this includes RDMA_CM_EVENT_USER and RDMA_CM_EVENT_INTERNAL.
  * Threads: any. Does not block.
  * Since RDMACM_1.0. Source: rdma_event_str(3). See also: rdma_get_cm_event().
  */
@@ -694,8 +695,9 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
  * rdma_resolve_route(). The call uses the entry whose flags are IBV_PATH_FLAG_GMP,
  * IBV_PATH_FLAG_PRIMARY and IBV_PATH_FLAG_BIDIRECTIONAL. Its sgid and dgid must be those of the
  * resolved address, its MTU at most that of the interface, its P_Key 0xffff and its packet lifetime
- * at most 30. Flow label, traffic class, SL, MTU, rate and lifetime are used. The hop limit is that
- * of the path record; packets have that of the kernel's route, which 0 hops also means. Rate 0 means
+ * at most 30. Flow label, traffic class, SL, MTU, rate and lifetime are used. The REQ contains the
+ * hop limit of the path record, or that of the kernel's route if it is 0; packets have that of the
+ * kernel's route in both cases. Rate 0 means
  * that of the interface; LIDs are ignored.
  *
  * *optval*: the value.
@@ -1134,7 +1136,7 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id);
  * the QP is in ERR, and the request may still be rejected. If the private data is too long or qp_num
  * is refused, the QP is in ERR and the request is rejected, as with Linux: the peer reports
  * RDMA_CM_EVENT_REJECTED with status 28, of a datagram id RDMA_CM_EVENT_UNREACHABLE with status 2,
- * and another call fails. If the peer gave up before the call, the QP is in ERR.
+ * and a further rdma_accept() or rdma_reject() fails with EINVAL. If the peer gave up before the call, the QP is in ERR.
  * Events: RDMA_CM_EVENT_ESTABLISHED when the peer confirms, otherwise RDMA_CM_EVENT_CONNECT_ERROR,
  * RDMA_CM_EVENT_REJECTED or RDMA_CM_EVENT_UNREACHABLE. Of a datagram id no event.
  * Notes: post receives before this call. The peer may send as soon as it has the REP, and a message
