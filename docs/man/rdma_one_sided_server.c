@@ -102,6 +102,7 @@ int main(int argc, char **argv)
 	channel = rdma_create_event_channel();
 	check(!channel, "rdma_create_event_channel");
 	check(rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), "rdma_create_id");
+	/* The wildcard address of IPv6 includes IPv4. */
 	check(rdma_bind_addr(listener, (struct sockaddr *)&addr), "rdma_bind_addr");
 	check(rdma_listen(listener, 1), "rdma_listen");
 
