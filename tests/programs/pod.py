@@ -4,8 +4,10 @@ whose program started it, and ends with that container."""
 
 import os
 import re
+import shlex
 import signal
 import subprocess
+import sys
 
 from tests.programs import lab as laboratory
 from tests.programs.daemon_kit import daemon, is_listening
@@ -34,6 +36,36 @@ def pair(lab):
                           "echo both ended; exec sleep 1000")
     both.says("ping data", lab.seconds(20))
     return both
+
+
+# Registers memory that does not exist, and continues to run with its device.
+FAILS = """
+import ctypes, signal
+verbs = ctypes.CDLL("libibverbs.so.1", use_errno=True)
+for name in ("ibv_get_device_list", "ibv_open_device", "ibv_alloc_pd", "ibv_reg_mr"):
+    getattr(verbs, name).restype = ctypes.c_void_p
+devices = ctypes.cast(verbs.ibv_get_device_list(None), ctypes.POINTER(ctypes.c_void_p))
+pd = verbs.ibv_alloc_pd(ctypes.c_void_p(verbs.ibv_open_device(ctypes.c_void_p(devices[0]))))
+region = verbs.ibv_reg_mr(ctypes.c_void_p(pd), ctypes.c_void_p(4096), ctypes.c_size_t(4096), 1)
+print("registered" if region else f"errno {ctypes.get_errno()}", flush=True)
+signal.pause()
+"""
+
+
+def failures_of_others_survive_the_first_container(lab):
+    """A process that loses the daemon reports its earlier failures to the successor."""
+    first = container(lab, "$U run ibv_devices; exec sleep 1000")
+    wait_until(is_listening, lab.seconds(20), "the daemon")
+    fails = container(lab, f"$U run {shlex.quote(sys.executable)} -c {shlex.quote(FAILS)}")
+    fails.says("errno", lab.seconds(20))
+    before = usrdma(lab, "why")
+    check("ibv_reg_mr" in before, before)
+    first.signal(signal.SIGKILL)
+    fails.says("the RDMA daemon ended", lab.seconds(20))
+    wait_until(lambda: "the RDMA daemon ended" in usrdma(lab, "why"), lab.seconds(20), "the report of the end")
+    text = usrdma(lab, "why")
+    check(before.splitlines()[0] in text, f"before:\n{before}\nafter:\n{text}")
+    fails.end()
 
 
 def first_container_ends(lab):
@@ -87,7 +119,8 @@ def body(lab, cases):
     if not (lab.drops and lab.isolated):
         cases.skip("all", "not root")
         return
-    for case in (daemon_with_a_container_of_its_own, killed_without_a_container, first_container_ends):
+    for case in (daemon_with_a_container_of_its_own, killed_without_a_container, first_container_ends,
+                 failures_of_others_survive_the_first_container):
         lab.end_daemons()
         cases.run(case.__name__.replace("_", " "), case, lab)
 
