@@ -12,6 +12,7 @@
 
 #include "base/fault.h"
 #include "base/util.h"
+#include "model_arrival.h"
 #include "model_message.h"
 #include "wire/cm_msg.h"
 #include "wire/packet.h"
@@ -22,7 +23,6 @@
 #define READ_PSNS_MAX	 0x200000u
 /* From the record of a packet to the fault that drops it. */
 #define FAULT_DISTANCE_NS UINT64_C(1000000)
-#define LAST_PACKETS	  16
 
 struct sent_psn {
 	uint64_t time_ns; /* 0: empty */
@@ -50,9 +50,11 @@ struct follow_dir {
 struct follow {
 	struct conn *conn;
 	struct follow_dir dir[2];
-	uint32_t cm_seen[2];		    /* bits: enum cm_msg_type */
-	struct item *last[2][LAST_PACKETS]; /* ring of the packets that each side sent */
-	uint32_t last_count[2];
+	uint32_t cm_seen[2]; /* bits: enum cm_msg_type */
+	/* The items of the connection before the current one, in order of time. */
+	struct item *items;
+	const uint32_t *order;
+	uint32_t order_count;
 };
 
 static uint32_t psns_of_request(const struct conn *conn, const struct item_packet *packet,
@@ -284,7 +286,6 @@ static void follow_packet(struct follow *follow, struct item *item)
 	struct conn *conn = follow->conn;
 	struct conn_dir *dir = &conn->dir[item->side];
 
-	follow->last[item->side][follow->last_count[item->side]++ % LAST_PACKETS] = item;
 	conn->packets++;
 	if (!conn->has_data)
 		conn->first_data_ns = item->time_ns;
@@ -351,30 +352,18 @@ static void follow_cm(struct follow *follow, struct item *item)
 		*time_ns = item->time_ns;
 }
 
-/* The packet of the other side that arrived last before the item, or NULL. */
-static struct item *last_arrival(const struct follow *follow, const struct item *item)
-{
-	struct item *last = NULL;
-
-	for (uint32_t i = 0; i < LAST_PACKETS; i++) {
-		struct item *packet = follow->last[!item->side][i];
-
-		if (packet && packet->arrival_ns && packet->arrival_ns <= item->time_ns &&
-		    (!last || packet->arrival_ns >= last->arrival_ns))
-			last = packet;
-	}
-	return last;
-}
-
 /* A fault point of the receiver drops the packet whose arrival the receiver recorded before. The event has no PSN. */
 static void follow_fault(struct follow *follow, const struct item *item)
 {
 	const struct item_note *note = &item->note;
-	struct item *packet = last_arrival(follow, item);
+	struct item *packet;
 
 	follow->conn->faults++;
-	if (note->status != FAULT_PACKET_RECEIVE || note->opcode != FAULT_DROP || !packet ||
-	    packet->flags & ITEM_LOST || item->time_ns - packet->arrival_ns > FAULT_DISTANCE_NS)
+	if (note->status != FAULT_PACKET_RECEIVE || note->opcode != FAULT_DROP)
+		return;
+	packet = model_last_arrival(follow->items, follow->order, follow->order_count, item);
+	if (!packet || packet->flags & ITEM_LOST ||
+	    item->time_ns - packet->arrival_ns > FAULT_DISTANCE_NS)
 		return;
 	packet->flags |= ITEM_LOST;
 	follow->conn->dir[!item->side].lost_packets++;
@@ -512,13 +501,19 @@ int model_follow(struct model *model)
 	if (starts)
 		order = sort_by_conn(model, starts);
 	for (uint32_t i = 0; order && sent && i < model->conn_count; i++) {
-		struct follow follow = {.conn = &model->conns[i]};
+		struct follow follow = {
+			.conn = &model->conns[i],
+			.items = model->items,
+			.order = order + at,
+		};
 
 		follow.dir[0].sent = sent;
 		follow.dir[1].sent = sent + SENT_SLOTS;
 		memset(sent, 0, sizeof(*sent) * SENT_SLOTS * 2);
-		for (; at < starts[i]; at++)
+		for (; at < starts[i]; at++) {
 			follow_item(&follow, &model->items[order[at]]);
+			follow.order_count++;
+		}
 		follow_end(&follow);
 	}
 	free(starts);
