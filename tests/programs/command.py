@@ -8,7 +8,6 @@ import json
 import os
 import pty
 import re
-import select
 import shutil
 import signal
 import socket
@@ -17,21 +16,13 @@ import termios
 
 from tests.programs import lab as laboratory
 from tests.programs import wire
+from tests.programs.command_kit import read_until, usrdma
 from tests.programs.daemon_kit import daemon
-from tests.programs.lab import UID_NOBODY, WIRE, check, wait_until
+from tests.programs.lab import WIRE, check, wait_until
 
 
 # What `usrdma run` preloads, in this order.
 PRELOADED = ("libusrdma-sysfs.so", "libusrdma-arena.so", "libibverbs.so.1", "librdmacm.so.1")
-
-
-def usrdma(lab, *argv, path=None, **extra_env):
-    """Returns exit status, standard output and standard error."""
-    identity = {"user": UID_NOBODY, "group": UID_NOBODY, "extra_groups": []} if lab.drops else {}
-    done = subprocess.run([path or os.path.join(lab.tree, "usrdma"), *argv], env=dict(lab.env, **extra_env),
-                          check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd="/",
-                          timeout=lab.seconds(30), **identity)
-    return done.returncode, done.stdout, done.stderr
 
 
 def usage(lab):
@@ -234,15 +225,6 @@ def top_shows_rates(lab):
         server.end()
 
 
-def read_until(lab, fd, text):
-    """Reads from a terminal until this text has appeared. Returns what was read."""
-    printed = b""
-    while text not in printed:
-        check(select.select([fd], [], [], lab.seconds(10))[0], f"no {text} within the time limit: {printed}")
-        printed += os.read(fd, 4096)
-    return printed
-
-
 def top_on_terminal(lab):
     """On a terminal the screen is switched, keys are read without a line end, and the terminal is restored."""
     main, end = pty.openpty()
@@ -277,9 +259,8 @@ def doctor(lab):
     shutil.copy(os.path.join(lab.tree, "lib", "libibverbs.so.1"), other)
     status, out, _ = usrdma(lab, "doctor", LD_LIBRARY_PATH=other)
     check(status == 0 and f"another libibverbs first, in {other}" in out and "\n0 problems, 0 " not in out, out)
-    few = ["prlimit", "--nofile=700:700", os.path.join(lab.tree, "usrdma"), "doctor"]
-    done = subprocess.run(few, env=lab.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
-    check(done.returncode == 1 and "problem  700 open files at most" in done.stdout, done.stdout)
+    status, out, _ = usrdma(lab, "doctor", uid=0, prefix=("prlimit", "--nofile=700:700"))
+    check(status == 1 and "problem  700 open files at most" in out, out)
 
 
 def doctor_names_ucx_without_verbs(lab):
@@ -310,9 +291,8 @@ def doctor_names_port_holder(lab):
     lab.end_daemons()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as holder:
         holder.bind(("0.0.0.0", 4791))
-        done = subprocess.run([os.path.join(lab.tree, "usrdma"), "doctor"], env=lab.env, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, check=False, timeout=lab.seconds(30))
-        check(done.returncode == 1 and f"pid {os.getpid()}" in done.stdout, done.stdout + done.stderr)
+        status, out, err = usrdma(lab, "doctor", uid=0)
+        check(status == 1 and f"pid {os.getpid()}" in out, out + err)
     lab.end_daemons()
 
 

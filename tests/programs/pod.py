@@ -5,9 +5,9 @@ whose program started it, and ends with that container."""
 import os
 import re
 import signal
-import subprocess
 
 from tests.programs import lab as laboratory
+from tests.programs.command_kit import usrdma
 from tests.programs.daemon_kit import daemon, is_listening
 from tests.programs.lab import check, wait_until
 
@@ -18,12 +18,6 @@ WARNING = "warning  the daemon is in another PID namespace: a program of another
 def container(lab, script):
     """Starts a container that runs the script as root; $U is the command usrdma."""
     return lab.start(*CONTAINER, script, native=True, user=0, U=os.path.join(lab.tree, "usrdma"))
-
-
-def usrdma(lab, *arguments):
-    done = subprocess.run([os.path.join(lab.tree, "usrdma"), *arguments], env=lab.env, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False, timeout=lab.seconds(20))
-    return done.stdout
 
 
 def pair(lab):
@@ -41,14 +35,14 @@ def first_container_ends(lab):
     first = container(lab, "$U run ibv_devices; exec sleep 1000")
     wait_until(is_listening, lab.seconds(20), "the daemon")
     both = pair(lab)
-    check(WARNING in usrdma(lab, "doctor"), "no warning here, above the namespace")
+    check(WARNING in usrdma(lab, "doctor", uid=0)[1], "no warning here, above the namespace")
     beside = container(lab, "$U doctor")
     check(WARNING in beside.finish(lab.seconds(20), None), beside.story())
     first.signal(signal.SIGKILL)
     both.says("both ended", lab.seconds(20))
     text = both.output()
     check(text.count("the RDMA daemon ended, which ran in another PID namespace, that of the container") == 2, text)
-    text = usrdma(lab, "why")
+    text = usrdma(lab, "why", uid=0)[1]
     check(re.match(r"the RDMA daemon ended, and with it all queue pairs and connections of this process: the daemon "
                    "ran in another PID namespace, that of the container", text), text)
     check("rping" in text and "  do:    run usrdmad --foreground --idle-seconds 0 in a container" in text, text)

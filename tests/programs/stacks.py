@@ -11,7 +11,7 @@ import sys
 
 from tests.programs import lab as laboratory
 from tests.programs import private_copy
-from tests.programs.command import usrdma
+from tests.programs.command_kit import usrdma
 from tests.programs.lab import check
 
 PYTHON = "/usr/bin/python3"
