@@ -9,7 +9,6 @@ import os
 import pty
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import termios
@@ -335,9 +334,7 @@ def daemons_options(lab):
 
 def limited_start(lab, *limits):
     """Starts a daemon from a program with these resource limits."""
-    for pid in lab.daemons():
-        os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: not lab.daemons(), lab.seconds(10), "the daemon's end")
+    lab.end_daemons()
     program = lab.start("prlimit", *limits, os.path.join(lab.tree, "usrdma"), "status", native=True)
     program.finish(lab.seconds(20), None)
     return lab.daemons()[0]
@@ -363,9 +360,7 @@ def limited_starter(lab):
             check(answer.errno == errno.EFBIG, f"errno {answer.errno}")
         check("devices" in wire.Connection(wire.CONTROL).report(), "no report")
         check(a.is_answered() and b.is_answered(), "not served any more")
-    for pid in lab.daemons():
-        os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: not lab.daemons(), lab.seconds(10), "the limited daemon's end")
+    lab.end_daemons()
 
 
 def limited_program(lab):

@@ -365,8 +365,10 @@ class Lab:
 
     def end_daemons(self):
         for pid in self.daemons():
-            os.kill(pid, signal.SIGTERM)
-        wait_until(lambda: not self.daemons(), 10, "the daemon's end")
+            # A daemon may end by itself at any time.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not self.daemons(), self.seconds(10), "the daemon's end")
 
     def close(self):
         self.end_programs()
