@@ -365,7 +365,7 @@ class Lab:
 
     def end_daemons(self):
         for pid in self.daemons():
-            # A daemon may end by itself at any time.
+            # A daemon may end between these two steps.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
         wait_until(lambda: not self.daemons(), self.seconds(10), "the daemon's end")
@@ -522,7 +522,7 @@ class Cases:
             self.lab.end_programs()
 
     def run_unless(self, why_not, name, function, *args):
-        """Skips the case if `why_not` is the reason why it cannot run on this machine. Runs it if `why_not` is None."""
+        """Runs the case, or skips it for the reason `why_not`, which is None if the case can run on this machine."""
         if why_not:
             self.skip(name, why_not)
         else:
