@@ -164,7 +164,7 @@ def run_in_namespace(lab, cases, guest, sides):
     """The last cases: rxe0 moves with its interface into a network namespace of the guest."""
     name = "rping, rxe in a network namespace"
     if guest.release() < (7, 0):
-        cases.skip(name, "rxe of this kernel opens no socket there")
+        cases.skip(name, "rxe of this kernel opens no socket in the new namespace")
         return
     cases.run("rxe moves into a network namespace", move, guest, sides[1]["4"])
     cases.run(f"{name} is the server", rping_in_namespace, lab, guest, sides, False)

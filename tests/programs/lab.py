@@ -522,7 +522,7 @@ class Cases:
             self.lab.end_programs()
 
     def run_unless(self, why_not, name, function, *args):
-        """Runs the case, or skips it for the reason `why_not`, which is None if the case can run on this machine."""
+        """Runs the case. Skips it if this machine cannot run it: then `why_not` is the reason, and otherwise None."""
         if why_not:
             self.skip(name, why_not)
         else:
