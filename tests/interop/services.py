@@ -94,11 +94,17 @@ def kernel_log(guest):
     return "the guest's kernel log ends with:\n" + guest.ask("dmesg", "|", "tail", "-n", 15)
 
 
+def check_client(guest, client):
+    """Waits for the end of the client, which must succeed. A failure contains the guest's kernel log."""
+    client.finish(SLOW, None)
+    if client.process.returncode != 0:
+        raise Failure(f"{client.story()}\n{kernel_log(guest)}")
+
+
 def nvme_host(lab, guest, theirs):
     script(guest, "nvmet.sh", NVMET, theirs["4"])
     client = lab.start(lab.tool("nvme_host"), theirs["4"], NVME_PORT, NVME_SUBSYSTEM)
-    client.finish(SLOW, None)
-    check(client.process.returncode == 0, f"{client.story()}\n{kernel_log(guest)}")
+    check_client(guest, client)
 
 
 # Connects without nvme-cli, writes two patterns, drops the page cache and compares them, and makes a file system.
@@ -142,15 +148,13 @@ def nfs_client(lab, guest, sides):
     ours, theirs = sides
     script(guest, "nfsd.sh", NFSD.replace("OUR_ADDRESS", ours["4"]), theirs["4"])
     client = lab.start(lab.tool("nfs_client"), theirs["4"], NFS_PORT, "file")
-    client.finish(SLOW, None)
-    check(client.process.returncode == 0, f"{client.story()}\n{kernel_log(guest)}")
+    check_client(guest, client)
 
 
 def iser_client(lab, guest, theirs):
     script(guest, "lio.sh", LIO, theirs["4"])
     client = lab.start(lab.tool("iser_client"), theirs["4"], ISER_PORT, ISER_TARGET)
-    client.finish(SLOW, None)
-    check(client.process.returncode == 0, f"{client.story()}\n{kernel_log(guest)}")
+    check_client(guest, client)
 
 
 def run(lab, cases, guest, sides):

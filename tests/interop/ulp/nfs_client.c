@@ -75,10 +75,21 @@ static uint32_t get(struct client *client)
 {
 	uint32_t value;
 
-	ulp_require(client->reply + 4 <= client->reply_end, "the reply is too short");
+	ulp_require(client->reply_end - client->reply >= 4, "the reply is too short");
 	value = (uint32_t)ulp_get_be(client->reply, 4);
 	client->reply += 4;
 	return value;
+}
+
+/* Skips the length, the bytes and the padding of a variable-length opaque of XDR. */
+static void skip_opaque(struct client *client, const char *name)
+{
+	size_t bytes = get(client), padded = (bytes + 3) & ~(size_t)3;
+
+	ulp_require(padded <= (size_t)(client->reply_end - client->reply),
+		    "%s of %zu bytes, %td remain in the reply", name, bytes,
+		    client->reply_end - client->reply);
+	client->reply += padded;
 }
 
 static void require_next(struct client *client, uint32_t wanted, const char *name)
@@ -157,6 +168,7 @@ static void parse_transport_header(struct client *client, const struct chunks *c
 	require_next(client, 1, "version");
 	client->credits = get(client);
 	type = get(client);
+	ulp_require(type == (chunks->reply ? RDMA_NOMSG : RDMA_MSG), "a reply of type %u", type);
 	require_next(client, 0, "read list");
 	client->written_bytes = 0;
 	if (get(client)) {
@@ -165,8 +177,10 @@ static void parse_transport_header(struct client *client, const struct chunks *c
 	}
 	if (get(client))
 		reply_bytes = get_chunk(client);
-	ulp_require(type == (chunks->reply ? RDMA_NOMSG : RDMA_MSG), "a reply of type %u", type);
 	if (chunks->reply) {
+		ulp_require(reply_bytes <= chunks->reply->length,
+			    "%u bytes in a reply chunk of %zu bytes", reply_bytes,
+			    chunks->reply->length);
 		client->reply = chunks->reply->addr;
 		client->reply_end = client->reply + reply_bytes;
 		ulp_say("%u bytes in the reply chunk", reply_bytes);
@@ -178,7 +192,6 @@ static uint8_t *call(struct client *client, const struct chunks *chunks)
 {
 	uint8_t *message;
 	size_t bytes;
-	uint32_t verifier_bytes;
 
 	ulp_send(&client->ulp, (size_t)(client->end - client->ulp.send_buf));
 	bytes = ulp_receive(&client->ulp, &message);
@@ -188,9 +201,8 @@ static uint8_t *call(struct client *client, const struct chunks *chunks)
 	require_next(client, client->xid, "xid");
 	require_next(client, 1, "message type");
 	require_next(client, 0, "reply status");
-	get(client);
-	verifier_bytes = get(client);
-	client->reply += (verifier_bytes + 3) & ~3u;
+	get(client); /* flavor of the verifier */
+	skip_opaque(client, "verifier");
 	require_next(client, 0, "accept status");
 	return message;
 }
@@ -204,19 +216,19 @@ static void begin_compound(struct client *client, uint32_t operations, const str
 	put(client, OP_PUTROOTFH);
 }
 
-/* Returns NULL if the server still waits for its clients of before its start, which must reclaim their state first. */
+/* Returns NULL if the server is in the grace period after its start. */
 static uint8_t *compound(struct client *client, const struct chunks *chunks)
 {
 	uint8_t *message = call(client, chunks);
-	uint32_t status = get(client), tag_bytes = get(client);
+	uint32_t status = get(client);
 
 	if (status == STATUS_GRACE) {
 		ulp_release(&client->ulp, message);
 		return NULL;
 	}
 	ulp_require(!status, "NFS status %u", status);
-	client->reply += (tag_bytes + 3) & ~3u;
-	get(client);
+	skip_opaque(client, "tag");
+	get(client); /* number of results */
 	return message;
 }
 
