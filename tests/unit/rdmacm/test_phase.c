@@ -199,6 +199,16 @@ static void rcm_cell_last_event_ends_wait_for_end(void **test)
 	}
 }
 
+/* Another thread may receive the last event before a call has processed the daemon's reply. */
+static void rcm_cell_result_after_last_event_counts(void **test)
+{
+	(void)test;
+	assert_int_equal(cell_of(RCM_PHASE_OVER, RCM_IN_LISTENS).next, RCM_PHASE_LISTENING);
+	assert_int_equal(cell_of(RCM_PHASE_OVER, RCM_IN_ACCEPT_FAILED).next, RCM_PHASE_REQUESTED);
+	assert_int_equal(cell_of(RCM_PHASE_OVER, RCM_IN_NOT_COMPLETED).next, RCM_PHASE_FAILED);
+	assert_int_equal(cell_of(RCM_PHASE_OVER, RCM_IN_ESTABLISHED).next, RCM_PHASE_OVER);
+}
+
 static void rcm_phase_name_every_value_has_a_name(void **test)
 {
 	(void)test;
@@ -216,6 +226,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(rcm_cell_action_fits_kind_of_input),
 		cmocka_unit_test(rcm_cell_every_phase_is_reached),
 		cmocka_unit_test(rcm_cell_last_event_ends_wait_for_end),
+		cmocka_unit_test(rcm_cell_result_after_last_event_counts),
 		cmocka_unit_test(rcm_phase_name_every_value_has_a_name),
 	};
 

@@ -143,6 +143,49 @@ static void connected_removed(struct subject *subject)
 	event(subject, RDMA_CM_EVENT_DEVICE_REMOVAL);
 }
 
+static void connected_refused(struct subject *subject)
+{
+	connected(subject);
+	event(subject, RDMA_CM_EVENT_REJECTED);
+}
+
+static void connected_unreachable(struct subject *subject)
+{
+	connected(subject);
+	event(subject, RDMA_CM_EVENT_UNREACHABLE);
+}
+
+/* The application receives the last event of the connection before rdma_establish() returns. */
+static void over_before_established(struct subject *subject, enum rdma_cm_event_type last)
+{
+	subject->id = id_open(subject->channel, &subject->cookie);
+	event(subject, RDMA_CM_EVENT_ADDR_RESOLVED);
+	event(subject, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	event(subject, last);
+	assert_int_equal(rdma_establish(subject->id), 0);
+	give_qp(subject);
+}
+
+static void refused_established(struct subject *subject)
+{
+	over_before_established(subject, RDMA_CM_EVENT_REJECTED);
+}
+
+static void unreachable_established(struct subject *subject)
+{
+	over_before_established(subject, RDMA_CM_EVENT_UNREACHABLE);
+}
+
+static void timewait_established(struct subject *subject)
+{
+	over_before_established(subject, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+}
+
+static void removed_established(struct subject *subject)
+{
+	over_before_established(subject, RDMA_CM_EVENT_DEVICE_REMOVAL);
+}
+
 /* The QP of the active side fails. */
 static void failed(struct subject *subject)
 {
@@ -155,6 +198,12 @@ static void failed_over(struct subject *subject)
 {
 	failed(subject);
 	event(subject, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+}
+
+static void failed_unrejected(struct subject *subject)
+{
+	fake_daemon_fail(IPC_CM_REJECT, -EINVAL);
+	failed(subject);
 }
 
 static void requested(struct subject *subject)
@@ -219,6 +268,18 @@ static void accepted_refused(struct subject *subject)
 	event(subject, RDMA_CM_EVENT_REJECTED);
 }
 
+static void accepted_unreachable(struct subject *subject)
+{
+	accepted(subject);
+	event(subject, RDMA_CM_EVENT_UNREACHABLE);
+}
+
+static void accepted_removed(struct subject *subject)
+{
+	accepted(subject);
+	event(subject, RDMA_CM_EVENT_DEVICE_REMOVAL);
+}
+
 static void accepted_established(struct subject *subject)
 {
 	accepted(subject);
@@ -260,6 +321,13 @@ static const struct expected {
 	{connected_disconnected, "connected, disconnected", EINVAL, EINVAL, WAITS, false},
 	{connected_over, "connected, over", EINVAL, EINVAL, 0, false},
 	{connected_removed, "connected, removed", EINVAL, EINVAL, 0, false},
+	{connected_refused, "connected, refused", EINVAL, EINVAL, 0, false},
+	{connected_unreachable, "connected, unreachable", EINVAL, EINVAL, 0, false},
+	{refused_established, "refused, established", EINVAL, EINVAL, 0, false},
+	{unreachable_established, "unreachable, established", EINVAL, EINVAL, 0, false},
+	{timewait_established, "timewait exit, established", EINVAL, EINVAL, 0, false},
+	{removed_established, "removed, established", EINVAL, EINVAL, 0, false},
+	{failed_unrejected, "failed, not rejected", EINVAL, EINVAL, 0, true},
 	{failed, "failed", EINVAL, EINVAL, 0, true},
 	{failed_over, "failed, over", EINVAL, EINVAL, 0, true},
 	{requested, "requested", 0, EINVAL, 0, false},
@@ -270,6 +338,8 @@ static const struct expected {
 	{accepted, "accepted", EINVAL, EINVAL, WAITS, false},
 	{accepted_taken_back, "accepted, taken back", 0, EINVAL, 0, false},
 	{accepted_refused, "accepted, refused", EINVAL, EINVAL, 0, false},
+	{accepted_unreachable, "accepted, unreachable", EINVAL, EINVAL, 0, false},
+	{accepted_removed, "accepted, removed", EINVAL, EINVAL, 0, false},
 	{accepted_established, "accepted, established", EINVAL, EINVAL, WAITS, false},
 	{accepted_disconnected, "accepted, disconnected", EINVAL, EINVAL, WAITS, false},
 	{accepted_over, "accepted, over", EINVAL, EINVAL, 0, false},
