@@ -16,13 +16,14 @@
  *	rules     = line *( newline line )
  *	line      = [ clause ] *( ";" [ clause ] ) [ "#" comment ]
  *	clause    = "seed=" number | "start=" number | point ":" action *( ":" condition )
- *	action    = "drop" | "duplicate" | "corrupt" | "delay=" delay | "rate=" bytes | "reorder" [ "=" number ] |
- *		    "mark" | "fail=" code | "error" | "srq_limit" | "overrun" | "empty" | "deny" | "down" |
- *		    "gid_change" | "stop" | "kill" | "reject=" reason |
- *		    "disconnect" |
- *		    "remove" | "lid_change" | "sm_change" | "client_reregister"
- *	condition = "p=" probability | "nth=" number | "every=" number | "times=" number | "from=" time | "until=" time |
- *		    "prog=" name | "pid=" number | "dev=" name | "qp=" number | "type=" names | "op=" names |
+ *	action    = "drop" | "duplicate" | "corrupt" | "delay=" delay | "rate=" bytes |
+ *		    "reorder" [ "=" number ] | "mark" | "fail=" code | "error" |
+ *		    "srq_limit" | "overrun" | "empty" | "deny" | "down" | "gid_change" |
+ *		    "stop" | "kill" | "reject=" reason | "disconnect" | "remove" |
+ *		    "lid_change" | "sm_change" | "client_reregister"
+ *	condition = "p=" probability | "nth=" number | "every=" number | "times=" number |
+ *		    "from=" time | "until=" time | "prog=" name | "pid=" number |
+ *		    "dev=" name | "qp=" number | "type=" names | "op=" names |
  *		    "peer=" address | "name=" name | "dir=" ( "sent" | "received" )
  *	delay     = time [ "~" time [ "," ( "uniform" | "normal" | "pareto" ) ] ]
  *	time      = number ( "us" | "ms" | "s" )

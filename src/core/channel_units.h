@@ -10,16 +10,18 @@
  *
  *   fd        in the descriptor, which is readable while it has units
  *   due       of a queued event, not added to the descriptor yet
- *   signalled taken from `due` by a thread that is about to add it to the descriptor (units_signal_begin() to units_signal_end())
+ *   signalled taken from `due` by a thread that is about to add it to the descriptor:
+ *             units_signal_begin() to units_signal_end()
  *   held      taken by a thread that has not taken an event yet
  *   promised  of a queued event; a peer is about to add it to the descriptor (core/direct_wake.h)
  *
  * Some units have no queued event:
  *
- *   missing   the event was removed, and its unit could not be removed with it, because it was not in the descriptor
+ *   missing   the event was removed, and its unit could not be removed with it, because it was not in
+ *             the descriptor
  *   early     a peer has added the unit of a message that the transports have not executed
- *   surplus   added because a peer did not keep its promise, and the peer has kept it later (if it was killed instead, the surplus is
- *             that unit, and not one too many)
+ *   surplus   added because a peer did not keep its promise, and the peer has kept it later. If it was
+ *             killed instead, the surplus is that unit, and not one too many.
  *
  * Invariant: fd + due + signalled + held + promised = queued + missing + early + surplus.
  *

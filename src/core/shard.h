@@ -19,8 +19,9 @@
  * else, also the QPs of shard 0. Locks are acquired in the order of the shards, engine.lock last:
  *
  *   engine_lock()       all locks. Calls that create, change or destroy objects, timers, and the engine thread.
- *   engine_lock_base()  engine.lock only. The data path of shard 0. With the lock of a shard held: what rarely happens on its data
- *                       path and concerns objects of the process, as errors, timers, doorbells and memory windows.
+ *   engine_lock_base()  engine.lock only. The data path of shard 0. With the lock of a shard held:
+ *                       what rarely happens on its data path and concerns objects of the
+ *                       process, as errors, timers, doorbells and memory windows.
  *   qp_lock()           what the data path of one QP needs (core/qp_lock.h).
  */
 #define SHARDS	   4u
