@@ -214,12 +214,12 @@ static void add_packet_detail(struct line *line, const struct item *item, const 
 		line_add(line, DOT "immediate 0x%x", packet->imm);
 	if (item->rtt_ns && info->is_ack)
 		line_add(line, DOT "after %s", text_of_time(rtt, item->rtt_ns));
-	if (item->flags & ITEM_SAME_ACK)
+	if (item->flags & ITEM_DUPLICATE_ACK)
 		line_add(line, DOT "repeated");
 	if (item->flags & ITEM_AFTER_GAP)
 		line_add(line, DOT "after a gap of %u PSN%s", packet->missing,
 			 packet->missing == 1 ? "" : "s");
-	if (item->flags & ITEM_LATE)
+	if (item->flags & ITEM_OUT_OF_ORDER)
 		line_add(line, DOT "out of order");
 	if (packet->is_ahead)
 		line_add(line, DOT "sent ahead");
