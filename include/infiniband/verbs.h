@@ -639,10 +639,10 @@ enum ibv_access_flags {
 	IBV_ACCESS_REMOTE_ATOMIC = 1 << 3,
 	IBV_ACCESS_MW_BIND = 1 << 4,	      /* windows may be bound to it */
 	IBV_ACCESS_ZERO_BASED = 1 << 5,	      /* addresses count from 0 at the start of the MR */
-	IBV_ACCESS_ON_DEMAND = 1 << 6,	      /* not pinned, which usrdma never does anyway */
-	IBV_ACCESS_HUGETLB = 1 << 7,	      /* promise: huge pages only */
-	IBV_ACCESS_FLUSH_GLOBAL = 1 << 8,     /* FLUSH to where all can see it: of MR and QP */
-	IBV_ACCESS_FLUSH_PERSISTENT = 1 << 9, /* FLUSH to where it survives power loss */
+	IBV_ACCESS_ON_DEMAND = 1 << 6,	      /* on-demand paging; usrdma never pins memory */
+	IBV_ACCESS_HUGETLB = 1 << 7,	      /* the memory has huge pages only */
+	IBV_ACCESS_FLUSH_GLOBAL = 1 << 8,     /* MR and QP permit a FLUSH to global visibility */
+	IBV_ACCESS_FLUSH_PERSISTENT = 1 << 9, /* MR and QP permit a FLUSH to persistence */
 	/* writes may land in any order */
 	IBV_ACCESS_RELAXED_ORDERING = IBV_ACCESS_OPTIONAL_FIRST,
 };
@@ -934,8 +934,8 @@ enum ibv_send_flags {
 
 /** The placement that a FLUSH guarantees. */
 enum ibv_placement_type {
-	IBV_FLUSH_GLOBAL = 1U << 0,	/* where all can see it */
-	IBV_FLUSH_PERSISTENT = 1U << 1, /* where it survives power loss */
+	IBV_FLUSH_GLOBAL = 1U << 0,	/* global visibility */
+	IBV_FLUSH_PERSISTENT = 1U << 1, /* persistence */
 };
 
 /** The memory that a FLUSH covers. */
@@ -2678,8 +2678,8 @@ int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 		   struct _compat_ibv_port_attr *port_attr);
 
 /*
- * What ibv_query_port() becomes: passes the caller's size of struct ibv_port_attr, if the library
- * can be told.
+ * The implementation of ibv_query_port(): passes the caller's size of struct ibv_port_attr if the library
+ * accepts a size.
  */
 static inline int ___ibv_query_port(struct ibv_context *context, uint8_t port_num,
 				    struct ibv_port_attr *port_attr)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/fault_op.h"
 #include "base/probe.h"
 
 /*
@@ -83,26 +84,6 @@ enum fault_action {
 	FAULT_SM_CHANGE,
 	FAULT_CLIENT_REREGISTER,
 	FAULT_ACTION_COUNT
-};
-
-/* Kinds of messages for the condition `op`. */
-enum fault_op {
-	FAULT_OP_NONE, /* unknown */
-	FAULT_OP_SEND,
-	FAULT_OP_WRITE,
-	FAULT_OP_READ,
-	FAULT_OP_ATOMIC, /* compare and swap, fetch and add */
-	FAULT_OP_ATOMIC_WRITE,
-	FAULT_OP_FLUSH,
-	FAULT_OP_LOCAL, /* memory windows, local invalidation */
-	FAULT_OP_RECV,
-	FAULT_OP_ACK, /* also NAKs */
-	FAULT_OP_READ_RESPONSE,
-	FAULT_OP_ATOMIC_RESPONSE,
-	FAULT_OP_CNP,
-	FAULT_OP_CM, /* MADs, by attribute: FAULT_OP_CM + 0 is REQ */
-	FAULT_OP_CM_LAST = FAULT_OP_CM + 10,
-	FAULT_OP_COUNT
 };
 
 /*

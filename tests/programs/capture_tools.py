@@ -166,7 +166,7 @@ def rping_with_a_lost_packet(lab):
     """The server drops the first SEND of the client."""
     conn, _, texts = traced_rping(lab, "roce", "packet.receive:drop:nth=1", "-C", 3)
     side = conn["requests_of_side"][0]
-    check(conn["injected_faults"] == side["lost_packets"] == 1 and side["packets_sent_again"] >= 1, f"{conn}")
+    check(conn["injected_faults"] == side["lost_packets"] == 1 and side["retransmitted_packets"] >= 1, f"{conn}")
     check("injected fault: drop" in texts and "did not arrive" in texts and " again" in texts, texts)
 
 

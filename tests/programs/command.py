@@ -17,7 +17,7 @@ from tests.programs import lab as laboratory
 from tests.programs import wire
 from tests.programs.command_kit import read_until, usrdma
 from tests.programs.daemon_kit import daemon
-from tests.programs.lab import WIRE, check, wait_until
+from tests.programs.lab import LOOPBACK, WIRE, check, wait_until
 
 
 # What `usrdma run` preloads, in this order.
@@ -145,6 +145,19 @@ def status_report(lab):
     check(status == 0 and not err, err)
     for word in ("daemon", "devices", "processes", "listeners", "connections", *(d["name"] for d in report["devices"])):
         check(word in out, f"no {word}: {out}")
+
+
+def status_of_dropped_datagrams(lab):
+    """The text names the counter plainly; its key in the JSON is stable."""
+    server = lab.start("udaddy", "-b", LOOPBACK["ip4"])
+    lab.listens_cm(server, 7174)
+    client = lab.start("udaddy", "-s", LOOPBACK["ip4"], USRDMA_FAULT="message:drop:type=UD")
+    wait_until(lambda: "ud_sends_dropped" in usrdma(lab, "status")[1], lab.seconds(20), "a dropped datagram")
+    text, report = usrdma(lab, "status")[1], json.loads(usrdma(lab, "status", "--json")[1])
+    check("without_a_way" not in text, text)
+    check(report["counters"]["local"]["datagrams_without_a_way_out"] > 0, f"{report['counters']}")
+    for program in (client, server):
+        program.end()
 
 
 # A line of Prometheus's text format 0.0.4: a comment with the metric's name, or a sample.
@@ -324,9 +337,10 @@ def daemons_options(lab):
     """Tests usrdmad: its output and its failures."""
     path = os.path.join(lab.tree, "usrdmad")
     for argv, status, text in ((["--help"], 0, "Usage: usrdmad"), (["--version"], 0, "usrdmad "),
-                               (["--idle-seconds", "x"], 1, "no number"), (["--idle-seconds", "-1"], 1, "no number"),
-                               (["--idle-seconds", ""], 1, "no number"), (["--nonsense"], 1, "--help"),
-                               (["word"], 1, "one argument too many"), (["--ready-fd", "77"], 1, "cannot start")):
+                               (["--idle-seconds", "x"], 1, "invalid number 'x' (0 to "),
+                               (["--idle-seconds", "-1"], 1, "invalid number '-1'"),
+                               (["--idle-seconds", ""], 1, "invalid number ''"), (["--nonsense"], 1, "--help"),
+                               (["word"], 1, "unexpected argument 'word'"), (["--ready-fd", "77"], 1, "cannot start")):
         done = subprocess.run([path, *argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=lab.env, text=True,
                               check=False, timeout=lab.seconds(10))
         check(done.returncode == status and text in done.stdout, f"{argv}: {done.returncode} {done.stdout}")
@@ -429,7 +443,7 @@ def body(lab, cases):
                doctor_explains_messages: "the kernel has RDMA devices" if has_verbs else None,
                doctor_asks_another_host: None if lab.isolated and lab.drops else "needs root"}
     for case in (usage, exit_status, library_path, loaded_by_name, share, moved, characters_of_the_path, status_report,
-                 prometheus, top_shows_rates, top_on_terminal, doctor, doctor_names_ucx_without_verbs,
+                 status_of_dropped_datagrams, prometheus, top_shows_rates, top_on_terminal, doctor, doctor_names_ucx_without_verbs,
                  doctor_explains_messages, doctor_names_port_holder, daemons_options,
                  reports_go_on, limited_starter, output_and_configuration_errors, *by_devinfo,
                  doctor_asks_another_host):

@@ -27,7 +27,7 @@
 struct sent_psn {
 	uint64_t time_ns; /* 0: empty */
 	uint32_t psn;
-	bool is_again; /* its response gives no round trip (Karn's algorithm) */
+	bool is_retransmission; /* its response gives no round trip (Karn's algorithm) */
 };
 
 /* The state of one direction. Owned by model_follow(). */
@@ -40,10 +40,10 @@ struct follow_dir {
 	uint32_t nak_psn;	/* of the last sequence NAK */
 	uint32_t next_response; /* PSN of the next new response with data */
 	uint32_t acked_psn;
-	uint64_t last_ns;	/* of a request, or of a NAK */
-	enum again_cause cause; /* if a retransmission follows */
+	uint64_t last_ns;		 /* of a request, or of a NAK */
+	enum retransmission_cause cause; /* if a retransmission follows */
 	uint64_t rnr_in_sequence;
-	struct message_part part, again_part; /* of new and of retransmitted requests */
+	struct message_part part, retransmitted_part; /* of new and of retransmitted requests */
 	struct sent_psn *sent;
 };
 
@@ -82,20 +82,20 @@ static bool was_sent(struct follow_dir *state, uint32_t psn)
 }
 
 static void store_sent(struct follow_dir *state, uint32_t psn, uint32_t psns, uint64_t time_ns,
-		       bool is_again)
+		       bool is_retransmission)
 {
 	for (uint32_t i = 0; i < psns && i < SENT_SLOTS; i++)
 		*sent_slot(state, psn_add(psn, i)) = (struct sent_psn){time_ns, psn_add(psn, i),
-								       is_again};
+								       is_retransmission};
 }
 
 /* A request packet with a PSN that precedes the next new one. */
-static void follow_again(struct follow_dir *state, struct conn_dir *dir, struct item *item)
+static void follow_retransmission(struct follow_dir *state, struct conn_dir *dir, struct item *item)
 {
 	uint32_t psn = item->packet.psn;
 	bool is_unseen = !was_sent(state, psn) &&
 			 psn_diff(state->next_psn, psn) < (int32_t)SENT_SLOTS;
-	bool is_missing = state->cause == AGAIN_NAK && psn == state->nak_psn;
+	bool is_missing = state->cause == RETRANSMISSION_NAK && psn == state->nak_psn;
 
 	if (is_unseen && state->awaited_psns) {
 		state->awaited_psns--;
@@ -104,21 +104,22 @@ static void follow_again(struct follow_dir *state, struct conn_dir *dir, struct 
 		if (!is_missing)
 			return;
 	}
-	if (is_unseen && state->cause == AGAIN_TIMEOUT && dir->missing_packets) {
-		item->flags |= ITEM_LATE;
-		dir->late_packets++;
+	if (is_unseen && state->cause == RETRANSMISSION_TIMEOUT && dir->missing_packets) {
+		item->flags |= ITEM_OUT_OF_ORDER;
+		dir->out_of_order_packets++;
 		return;
 	}
-	item->flags |= ITEM_AGAIN;
-	dir->again_packets++;
-	if (psn == state->last_end_psn && state->cause == AGAIN_TIMEOUT && dir->again_packets > 1)
+	item->flags |= ITEM_RETRANSMISSION;
+	dir->retransmitted_packets++;
+	if (psn == state->last_end_psn && state->cause == RETRANSMISSION_TIMEOUT &&
+	    dir->retransmitted_packets > 1)
 		return;
-	item->flags |= ITEM_AGAIN_FIRST;
+	item->flags |= ITEM_RETRANSMISSION_FIRST;
 	item->cause = (uint8_t)state->cause;
-	dir->again_times[state->cause]++;
+	dir->retransmissions[state->cause]++;
 	if (item->time_ns > state->last_ns)
-		dir->again_wait_ns[state->cause] += item->time_ns - state->last_ns;
-	state->cause = AGAIN_TIMEOUT;
+		dir->retransmission_wait_ns[state->cause] += item->time_ns - state->last_ns;
+	state->cause = RETRANSMISSION_TIMEOUT;
 }
 
 static void follow_request(struct follow *follow, struct item *item, const struct opcode_info *info)
@@ -134,7 +135,7 @@ static void follow_request(struct follow *follow, struct item *item, const struc
 	state->has_requests = true;
 	ahead = psn_diff(packet->psn, state->next_psn);
 	if (ahead < 0) {
-		follow_again(state, dir, item);
+		follow_retransmission(state, dir, item);
 	} else {
 		if (ahead > 0 && packet->is_ahead) {
 			state->awaited_psns += (uint32_t)ahead;
@@ -144,16 +145,16 @@ static void follow_request(struct follow *follow, struct item *item, const struc
 			dir->gaps++;
 			dir->missing_packets += (uint32_t)ahead;
 		}
-		state->cause = AGAIN_TIMEOUT;
+		state->cause = RETRANSMISSION_TIMEOUT;
 	}
-	if (item->flags & ITEM_AGAIN) {
-		message_part_follow(&state->again_part, item, info);
+	if (item->flags & ITEM_RETRANSMISSION) {
+		message_part_follow(&state->retransmitted_part, item, info);
 	} else {
 		dir->packets++;
 		message_part_follow(&state->part, item, info);
 		message_count(dir, item, info);
 	}
-	store_sent(state, packet->psn, psns, item->time_ns, item->flags & ITEM_AGAIN);
+	store_sent(state, packet->psn, psns, item->time_ns, item->flags & ITEM_RETRANSMISSION);
 	state->last_end_psn = psn_add(packet->psn, psns);
 	if (psn_is_after(state->last_end_psn, state->next_psn))
 		state->next_psn = state->last_end_psn;
@@ -166,7 +167,7 @@ static void follow_rtt(struct follow_dir *state, struct conn_dir *dir, struct it
 	uint64_t end_ns = item->arrival_ns ? item->arrival_ns : item->time_ns;
 	uint64_t rtt_ns;
 
-	if (!was_sent(state, item->packet.psn) || slot->is_again || end_ns < slot->time_ns)
+	if (!was_sent(state, item->packet.psn) || slot->is_retransmission || end_ns < slot->time_ns)
 		return;
 	rtt_ns = end_ns - slot->time_ns;
 	slot->time_ns = 0;
@@ -188,8 +189,8 @@ static void follow_ack(struct follow_dir *state, struct conn_dir *dir, struct it
 
 	dir->acks++;
 	if (state->has_acks && !psn_is_after(psn, state->acked_psn)) {
-		item->flags |= ITEM_SAME_ACK;
-		dir->same_acks++;
+		item->flags |= ITEM_DUPLICATE_ACK;
+		dir->duplicate_acks++;
 		return;
 	}
 	state->has_acks = true;
@@ -207,7 +208,7 @@ static void follow_nak(struct follow_dir *state, struct conn_dir *dir, const str
 		dir->naks[code]++;
 		if (!dir->first_nak_ns)
 			dir->first_nak_ns = item->time_ns;
-		state->cause = AGAIN_NAK;
+		state->cause = RETRANSMISSION_NAK;
 		state->nak_psn = item->packet.psn;
 		return;
 	}
@@ -215,7 +216,7 @@ static void follow_nak(struct follow_dir *state, struct conn_dir *dir, const str
 	if (!dir->first_rnr_ns)
 		dir->first_rnr_ns = item->time_ns;
 	dir->rnr_wait_ns += aeth_rnr_wait_ns(code);
-	state->cause = AGAIN_RNR;
+	state->cause = RETRANSMISSION_RNR;
 	if (++state->rnr_in_sequence > dir->rnr_in_sequence_max)
 		dir->rnr_in_sequence_max = state->rnr_in_sequence;
 }
@@ -233,8 +234,8 @@ static bool follow_data(struct follow_dir *state, struct conn_dir *dir, struct i
 		return true;
 	}
 	if (state->has_responses && psn_is_before(psn, state->next_response)) {
-		item->flags |= ITEM_AGAIN;
-		dir->again_responses++;
+		item->flags |= ITEM_RETRANSMISSION;
+		dir->retransmitted_responses++;
 		return false;
 	}
 	/* The response to the next READ may begin at any later PSN. */
@@ -317,7 +318,7 @@ static void follow_cm(struct follow *follow, struct item *item)
 	uint64_t *time_ns = NULL;
 
 	if (follow->cm_seen[item->side] & bit) {
-		item->flags |= ITEM_CM_AGAIN;
+		item->flags |= ITEM_CM_RETRANSMISSION;
 		cm->repeated++;
 		return;
 	}
@@ -534,7 +535,7 @@ bool conn_has_trouble(const struct conn *conn)
 	for (int side = 0; side < 2; side++) {
 		const struct conn_dir *dir = &conn->dir[side];
 
-		if (dir->again_packets || dir->again_responses || dir->rnr_naks ||
+		if (dir->retransmitted_packets || dir->retransmitted_responses || dir->rnr_naks ||
 		    dir->lost_packets || dir->first_nak_ns)
 			return true;
 	}
