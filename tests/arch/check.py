@@ -6,6 +6,7 @@ import os
 import re
 import sys
 
+import adr
 import cite
 import python_rules
 from sources import ROOT, Tap, code_only, files, functions, includes, module_of, read, tracked
@@ -423,6 +424,7 @@ def main():
     tap.rule("the rules for Python report each fault of an example", python_rules.wrong_reports())
     tap.rule("src contains the messages that docs/debugging.md explains", unknown_messages())
     tap.rule("docs/spec-map.md is what tests/arch/cite.py writes", cite.stale())
+    adr.rules(tap)
     return tap.done()
 
 
