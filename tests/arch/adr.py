@@ -22,9 +22,10 @@ INDEX = os.path.join(FOLDER, "README.md")
 TEMPLATE = "0000-template.md"
 TITLE_MAX_CHARS = 75
 
-# The numbers without a record, and the reason. A number is not used again.
+# The numbers without a record, and the reason. A number is not used for another decision.
 UNUSED = {number: "no record with this number is in the repository or its history"
           for number in ("0022", "0026", "0047", "0049", "0051", "0052")}
+UNUSED["0079"] = "reserved for a change that is not merged"
 
 HEAD = re.compile(r"# (?P<number>\d{4}): (?P<title>.+)\n\nStatus: (?P<status>.+?)\n\n", re.S)
 LINK = r"\[\d{4}\]\([\w.-]+\)(?: \([^()]*\))?"
@@ -140,7 +141,7 @@ def render():
     by_reason = {}
     for number, reason in sorted(UNUSED.items()):
         by_reason.setdefault(reason, []).append(number)
-    lines += ["", "Numbers without a record; they are not used again:", ""]
+    lines += ["", "Numbers without a record; none is used for another decision:", ""]
     lines += [f"- {', '.join(numbers)}: {reason}." for reason, numbers in by_reason.items()]
     return "\n".join(lines) + "\n"
 
