@@ -15,6 +15,7 @@
 #include "core/direct_wake.h"
 #include "core/engine_serve.h"
 #include "core/event_fd.h"
+#include "core/lock_check.h"
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibcontext)
 {
@@ -83,7 +84,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibchannel)
 	list_del(&channel->signal_node);
 	direct_wake_forget(channel);
 	engine->serve.set_count -= channel->set.epoll_fd >= 0;
-	watch_set_close(&channel->set);
+	watch_set_close(engine, &channel->set);
 	engine->serve.external_channels -= channel->is_external;
 	context_put(context);
 	engine_unlock(engine);
@@ -108,6 +109,7 @@ static atomic_uint *events_for_taker(const struct comp_channel *channel)
 /* The number of queued events changes by this number. channel.lock held. */
 static void count_queued(struct comp_channel *channel, int change)
 {
+	mutex_assert_locked(&channel->lock);
 	channel->queued += (uint32_t)change;
 	atomic_fetch_add_explicit(events_for_taker(channel), (unsigned int)change,
 				  memory_order_relaxed);
@@ -134,6 +136,7 @@ void channel_post(struct comp_channel *channel, struct cq *cq)
 	struct engine *engine = cq->context->engine;
 	bool is_promised = promise_keeps(engine, channel);
 
+	engine_assert_locked(engine);
 	pthread_mutex_lock(&channel->lock);
 	if (!cq->events_queued++)
 		list_add_tail(&cq->channel_node, &channel->ready);
@@ -166,6 +169,7 @@ static bool wakes_directly(const struct comp_channel *channel)
 /* channel.lock held. */
 static bool take_due(struct comp_channel *channel)
 {
+	mutex_assert_locked(&channel->lock);
 	if (!channel->units_due)
 		return false;
 	channel->units_due--;
@@ -176,6 +180,7 @@ bool channel_take_due(struct comp_channel *channel)
 {
 	bool is_taken;
 
+	engine_assert_locked(to_context(channel->pub.context)->engine);
 	pthread_mutex_lock(&channel->lock);
 	is_taken = take_due(channel);
 	if (!channel->units_due)
@@ -188,6 +193,7 @@ bool channel_absorb_promise(struct comp_channel *channel, const struct cq *cq)
 {
 	bool is_queued;
 
+	engine_assert_locked(cq->context->engine);
 	pthread_mutex_lock(&channel->lock);
 	is_queued = cq->events_queued;
 	if (is_queued && take_due(channel))
@@ -201,6 +207,7 @@ bool channel_absorb_promise(struct comp_channel *channel, const struct cq *cq)
 /* Whether an event is queued, and neither the descriptor nor another thread has a unit. channel.lock held. */
 static bool lacks_unit(struct comp_channel *channel)
 {
+	mutex_assert_locked(&channel->lock);
 	return !list_is_empty(&channel->ready) && !channel->units_due && !channel->signallers &&
 	       !event_fd_is_readable(channel->pub.fd);
 }
@@ -225,6 +232,7 @@ static void settle_units(struct comp_channel *channel)
 {
 	bool may_lack = channel->units_promised || channel->units_pending;
 
+	mutex_assert_locked(&channel->lock);
 	channel->units_pending = event_fd_drain(channel->pub.fd, channel->units_pending);
 	if (channel->units_promised > channel->queued)
 		channel->units_promised = channel->queued;
@@ -302,6 +310,7 @@ void channels_signal(struct engine *engine)
 	struct comp_channel *channels[LATE_SIGNALS];
 	size_t count = 0;
 
+	engine_assert_locked(engine);
 	while (!list_is_empty(&engine->signals) && count < LATE_SIGNALS)
 		channels[count++] = next_signal(engine);
 	while (!list_is_empty(&engine->signals))
