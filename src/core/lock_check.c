@@ -22,7 +22,11 @@ bool engine_is_locked_once(const struct engine *engine)
 
 bool shard_is_locked(const struct engine *engine, uint32_t shard)
 {
-	return biased_lock_is_held(shard ? &engine->shards.each[shard].lock : &engine->lock);
+	if (!shard)
+		return engine_is_locked(engine);
+	/* Before the shards are open, another thread may be initialising their locks. */
+	return atomic_load_explicit(&engine->shards.are_open, memory_order_acquire) &&
+	       biased_lock_is_held(&engine->shards.each[shard].lock);
 }
 
 bool engine_is_any_locked(const struct engine *engine)
