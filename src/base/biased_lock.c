@@ -6,6 +6,7 @@
 #include "base/barrier.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/lock_check.h"
 
 /*
  * A thread is given the bias after this many successive acquisitions of the mutex. Revocation costs some microseconds, so
@@ -75,6 +76,7 @@ static bool bias_revoke(struct biased_lock *lock, bool may_wait)
 	int saved = errno;
 	uint32_t depth;
 
+	mutex_assert_locked(&lock->mutex);
 	if (!entry)
 		return true;
 	atomic_store_explicit(&entry->is_awaited, 1, memory_order_relaxed);

@@ -49,7 +49,7 @@ void *fd_map_remove(struct fd_map *map, int fd);
 
 /*
  * To be called in the child of a fork(): reinitialises the locks, because a thread that exists only in the parent may
- * have held them.
+ * have acquired them.
  */
 void fd_map_after_fork(struct fd_map *map);
 

@@ -33,10 +33,11 @@ static inline void cancel_restore(int before)
 }
 
 /*
- * System calls whose C library functions are cancellation points. The functions below are not, because syscall(2) is
- * not a cancellation point. A thread that pthread_cancel() terminates inside a library call would leave locks held
- * and structures inconsistent. The functions return -1 and set errno, as those of the C library do.
- * tests/arch/check.py finds calls of the C library's functions.
+ * System calls whose C library functions are cancellation points. The functions below are not,
+ * because syscall(2) is not a cancellation point. A thread that pthread_cancel() terminates inside
+ * a library call would not release its locks and leave structures inconsistent. The functions
+ * return -1 and set errno, as those of the C library do. tests/arch/check.py finds calls of the C
+ * library's functions.
  *
  * They block only if the descriptor is in blocking mode. Such a wait cannot be cancelled.
  */

@@ -9,6 +9,7 @@
 #include "core/call_failed.h"
 #include "core/context.h"
 #include "core/device.h"
+#include "core/lock_check.h"
 #include "core/pd.h"
 #include "core/transport.h"
 #include "wire/grh.h"
@@ -44,11 +45,13 @@ int ah_attr_check(struct device *device, const struct ibv_ah_attr *attr, struct 
 
 void ah_get(struct ah *ah)
 {
+	engine_assert_locked(to_context(ah->pub.context)->engine);
 	ah->users++;
 }
 
 void ah_put(struct ah *ah)
 {
+	engine_assert_locked(to_context(ah->pub.context)->engine);
 	if (--ah->users)
 		return;
 	/* A fork()ed child shares sockets with its parent: only the child's copy of the handle is freed. */

@@ -10,6 +10,7 @@
 #include "core/direct_wake.h"
 #include "core/engine.h"
 #include "core/engine_serve.h"
+#include "core/lock_check.h"
 
 /* This thread has taken an event since its last spin. */
 static __thread bool has_new_event;
@@ -31,6 +32,7 @@ void armed_spin_event_taken(void)
 
 void armed_spin_cq_armed(struct cq *cq)
 {
+	cq_assert_locked(cq);
 	atomic_store_explicit(&cq->may_spin, direct_wake_is_possible(cq), memory_order_relaxed);
 }
 

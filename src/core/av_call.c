@@ -4,13 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/futex.h"
 #include "core/context.h"
 #include "core/engine.h"
-
-/* The interval between polls while waiting. */
-#define AV_POLL_INTERVAL_NS (UINT64_C(100) * CLOCK_NS_PER_MS)
+#include "core/lock_check.h"
 
 /* A resolution in progress, on the stack of the calling thread. */
 struct av_call {
@@ -50,6 +47,7 @@ static void av_call_take(struct engine *engine, const struct ipc_hdr *notice, co
 
 int av_calls_open(struct engine *engine)
 {
+	engine_assert_locked(engine);
 	return engine_on_notice(engine, IPC_AV_RESOLVED, av_call_take, NULL);
 }
 
@@ -76,9 +74,8 @@ static void av_call_remove(struct engine *engine, struct av_call *call)
 }
 
 /*
- * Waits for AV_RESOLVED, which any thread that runs the engine receives. Between ibv_wr_start() and ibv_wr_complete() this thread
- * holds a lock of the engine, which stops those threads. Therefore the thread wakes up every AV_POLL_INTERVAL_NS and receives the
- * daemon's messages itself.
+ * Waits without a lock for AV_RESOLVED, which the engine thread receives, or for the end of the
+ * daemon.
  */
 static int av_call_wait(struct engine *engine, struct av_call *call)
 {
@@ -94,10 +91,8 @@ static int av_call_wait(struct engine *engine, struct av_call *call)
 			break;
 		seen = atomic_load(&calls->changes);
 		engine_unlock(engine);
-		futex_wait(&calls->changes, seen, clock_now_ns() + AV_POLL_INTERVAL_NS);
+		futex_wait(&calls->changes, seen, 0);
 		engine_lock(engine);
-		if (atomic_load(&calls->changes) == seen)
-			engine_take_notices(engine);
 	}
 	if (call->is_done)
 		ret = call->error;
@@ -130,6 +125,7 @@ int av_call_resolve(struct engine *engine, const struct ipc_gid *source, const u
 	struct av_call call = {.is_done = false};
 	int ret;
 
+	engine_assert_unlocked(engine);
 	*is_local = false;
 	if (av_call_add(engine, &call))
 		return 0;

@@ -8,12 +8,15 @@
 #include "base/util.h"
 #include "core/engine.h"
 #include "core/failure.h"
+#include "core/lock_check.h"
 
 /* Whether this error was not reported lately. engine.lock held. */
-static bool is_due(struct failure_reports *reports, const char *call, int ret)
+static bool is_due(struct engine *engine, const char *call, int ret)
 {
+	struct failure_reports *reports = &engine->failures;
 	uint64_t now_ns = clock_now_ns();
 
+	engine_assert_locked(engine);
 	for (size_t i = 0; i < COUNT(reports->calls); i++) {
 		const struct failure_reported_call *reported = &reports->calls[i];
 
@@ -36,7 +39,7 @@ static void call_failed_report(const struct context *context, const char *call, 
 	trace_call_failed(call, -ret, 0);
 	engine_lock(context->engine);
 	engine = failure_begin_context(context, IPC_FAILURE_CALL, failure);
-	if (engine && is_due(&engine->failures, call, ret)) {
+	if (engine && is_due(engine, call, ret)) {
 		/* Applications ask in this way whether an operation is supported. */
 		if (ret == -EOPNOTSUPP)
 			failure->flags |= IPC_FAILURE_NOTE;

@@ -15,6 +15,7 @@
 #include "core/direct_wake.h"
 #include "core/engine_serve.h"
 #include "core/event_fd.h"
+#include "core/lock_check.h"
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibcontext)
 {
@@ -84,7 +85,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibchannel)
 	list_del(&channel->signal_node);
 	direct_wake_forget(channel);
 	engine->serve.set_count -= channel->set.epoll_fd >= 0;
-	watch_set_close(&channel->set);
+	watch_set_close(engine, &channel->set);
 	engine->serve.external_channels -= channel->is_external;
 	context_put(context);
 	engine_unlock(engine);
@@ -109,6 +110,7 @@ static atomic_uint *events_for_taker(const struct comp_channel *channel)
 /* The number of queued events changes by this number. channel.lock held. */
 static void count_queued(struct comp_channel *channel, int change)
 {
+	mutex_assert_locked(&channel->lock);
 	atomic_fetch_add_explicit(events_for_taker(channel), (unsigned int)change,
 				  memory_order_relaxed);
 }
@@ -132,6 +134,7 @@ void channel_post(struct comp_channel *channel, struct cq *cq)
 	struct engine *engine = cq->context->engine;
 	bool is_promised = promise_keeps(engine, channel);
 
+	engine_assert_locked(engine);
 	pthread_mutex_lock(&channel->lock);
 	if (!cq->events_queued++)
 		list_add_tail(&cq->channel_node, &channel->ready);
@@ -167,6 +170,7 @@ bool channel_take_due(struct comp_channel *channel)
 {
 	bool is_taken;
 
+	engine_assert_locked(to_context(channel->pub.context)->engine);
 	pthread_mutex_lock(&channel->lock);
 	is_taken = units_take_due(&channel->units);
 	if (!channel->units.due)
@@ -179,6 +183,7 @@ bool channel_absorb_promise(struct comp_channel *channel, const struct cq *cq)
 {
 	bool is_queued;
 
+	engine_assert_locked(cq->context->engine);
 	lock_units(channel);
 	is_queued = cq->events_queued;
 	if (is_queued)
@@ -191,6 +196,7 @@ bool channel_check_promise(struct comp_channel *channel, bool at_once)
 {
 	bool is_kept;
 
+	engine_assert_locked(to_context(channel->pub.context)->engine);
 	lock_units(channel);
 	is_kept = units_check_promise(&channel->units, at_once);
 	pthread_mutex_unlock(&channel->lock);
@@ -263,6 +269,7 @@ void channels_signal(struct engine *engine)
 	struct signal late[LATE_SIGNALS], signal;
 	size_t count = 0;
 
+	engine_assert_locked(engine);
 	while (!list_is_empty(&engine->signals) && count < LATE_SIGNALS)
 		late[count++] = next_signal(engine);
 	while (!list_is_empty(&engine->signals)) {

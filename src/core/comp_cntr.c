@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "core/call_failed.h"
 #include "core/context.h"
+#include "core/lock_check.h"
 
 #define OPS_ALL ((1u << QP_COMP_CNTR_OPS) - 1)
 #define OPS_UC                                                               \
@@ -56,6 +57,7 @@ static int comp_cntr_register(struct engine *engine, struct comp_cntr *comp_cntr
 {
 	int ret = engine_usable(engine);
 
+	engine_assert_locked(engine);
 	if (ret)
 		return ret;
 	if (engine->comp_cntr_count >= MAX_COMP_CNTRS)
@@ -179,6 +181,7 @@ int ibv_qp_attach_comp_cntr(struct ibv_qp *ibqp, struct ibv_comp_cntr *ibcomp_cn
 
 void comp_cntr_detach_all(struct qp *qp)
 {
+	engine_assert_all_locked(qp->context->engine);
 	for (unsigned int i = 0; qp->comp_cntrs && i < QP_COMP_CNTR_OPS; i++) {
 		if (qp->comp_cntrs[i])
 			qp->comp_cntrs[i]->users--;

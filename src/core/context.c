@@ -11,6 +11,7 @@
 #include "core/command_file.h"
 #include "core/device.h"
 #include "core/event_fd.h"
+#include "core/lock_check.h"
 #include "core/mr.h"
 #include "core/qp.h"
 
@@ -24,11 +25,13 @@ static void context_free(struct context *context)
 
 void context_get(struct context *context)
 {
+	engine_assert_locked(context->engine);
 	context->users++;
 }
 
 void context_put(struct context *context)
 {
+	engine_assert_locked(context->engine);
 	context->users--;
 	if (context->is_closed && !context->users)
 		context_free(context);
@@ -96,6 +99,7 @@ static void mark_import(const struct engine *engine, struct context *imported)
 {
 	struct context *context;
 
+	engine_assert_locked(engine);
 	imported->is_shared = true;
 	imported->is_foreign = true;
 	list_for_each_entry(context, &engine->contexts, node) {
@@ -186,6 +190,7 @@ static bool has_kin(const struct context *closed)
 {
 	const struct context *context;
 
+	engine_assert_locked(closed->engine);
 	list_for_each_entry(context, &closed->engine->contexts, node) {
 		if (context_is_kin(context, closed))
 			return true;

@@ -5,14 +5,17 @@
 #include <errno.h>
 
 #include "core/engine.h"
+#include "core/lock_check.h"
 #include "core/objects.h"
 
 /*
- * Whether objects may be created and changed: 0, or -EIO in a fork()ed child and after the daemon connection was lost.
- * Destroying is always permitted. engine.lock held.
+ * Whether objects may be created and changed: 0, or -EIO in a fork()ed child and after the daemon
+ * connection was lost. Destroying is always permitted. engine.lock or the lock of a shard held:
+ * is_fatal changes with all locks held.
  */
 static inline int engine_usable(const struct engine *engine)
 {
+	engine_assert_any_locked(engine);
 	return engine->is_orphan || engine->is_fatal ? -EIO : 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "core/engine.h"
+#include "core/lock_check.h"
 #include "ipc/segment.h"
 
 static bool is_in_word(char c)
@@ -42,6 +43,7 @@ uint64_t *counters_register(struct engine *engine, const char *group, const char
 	struct segment_counters *table = engine->counters;
 	uint32_t end = 0;
 
+	engine_assert_locked(engine);
 	if (table)
 		end = atomic_load_explicit(&table->end, memory_order_relaxed);
 	if (!table || count > SEGMENT_COUNTERS_MAX - end) {

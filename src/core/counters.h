@@ -8,9 +8,10 @@
 struct engine;
 
 /*
- * Counters of this process, for `usrdma status`. A module registers its counters once and increments them in place with
- * engine.lock held; there is no other writer. (What other shards count is added later: local_shards_count().) The counters are in the segment (ipc/segment.h), where the daemon reads
- * them on request.
+ * Counters of this process, for `usrdma status`. A module registers its counters once and
+ * increments them in place under engine.lock; there is no other writer. The shards have counters of
+ * their own, which local_shards_count() adds. The counters are in the segment (ipc/segment.h),
+ * where the daemon reads them on request.
  */
 
 /*

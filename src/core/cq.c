@@ -18,6 +18,7 @@
 #include "core/direct_wake.h"
 #include "core/failure_warn.h"
 #include "core/fault_completion.h"
+#include "core/lock_check.h"
 #include "core/moderation.h"
 #include "core/probe.h"
 #include "core/qp.h"
@@ -82,6 +83,7 @@ static void cqe_hide_details(struct cqe *cqe)
 /* Whether the ring has room; discards the oldest completion if overrun is to be ignored. cq.lock held. */
 static bool cq_has_room(struct cq *cq)
 {
+	cq_assert_locked(cq);
 	if (cq->head - cq->tail < cq->capacity)
 		return true;
 	if (!cq->ignores_overrun)
@@ -96,27 +98,18 @@ static bool cq_has_room(struct cq *cq)
  */
 static bool cq_is_armed_for(const struct cq *cq, bool is_solicited)
 {
+	cq_assert_locked(cq);
 	return cq->is_armed || (cq->is_armed_solicited && is_solicited);
 }
 
 /* cq.lock held. */
 static void cq_disarm(struct cq *cq)
 {
+	cq_assert_locked(cq);
 	cq->is_armed = false;
 	cq->is_armed_solicited = false;
 	direct_wake_withdraw(cq);
 	cq->reported = cq->head;
-}
-
-/*
- * Whether the CQ holds a completion that arrived since the last event and that ibv_req_notify_cq() asks for. cq.lock
- * held.
- */
-static bool cq_has_missed(const struct cq *cq, int solicited_only)
-{
-	uint32_t missed = min_u32(cq->head - cq->reported, cq->head - cq->tail);
-
-	return solicited_only ? cq->head - cq->solicited < missed : missed > 0;
 }
 
 static bool cq_behaves(const struct cq *cq, enum profile_value value)
@@ -135,6 +128,7 @@ static void cq_post_event(struct cq *cq)
 
 void cq_report(struct cq *cq)
 {
+	engine_assert_locked(cq->context->engine);
 	biased_lock_acquire(&cq->lock);
 	cq_disarm(cq);
 	biased_lock_release(&cq->lock);
@@ -155,6 +149,7 @@ PROBE_COLD static bool push_with_faults(struct cq *cq, const struct ibv_wc *wc, 
 
 void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 {
+	engine_assert_any_locked(cq->context->engine);
 	/* Delayed completions remain when the rules are cleared, and must not be overtaken by those of the same QP. */
 	if ((probe_is_on(PROBE_FAULT) || __builtin_expect(!list_is_empty(&cq->delayed), 0)) &&
 	    push_with_faults(cq, wc, is_solicited))
@@ -162,23 +157,26 @@ void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 	cq_deliver(cq, wc, is_solicited);
 }
 
-/*
- * The application does not poll as fast as completions arrive, and the QPs can generate more completions than the CQ has entries:
- * at 7/8 of its size a warning precedes the overrun. Programs with a smaller CQ usually post one WR at a time. cq.lock held.
- */
+/* Programs with a smaller CQ usually post one WR at a time. */
 #define WARN_CAPACITY_MIN 8
 
+/*
+ * The application does not poll as fast as completions arrive, and the QPs can generate more completions than the CQ has entries:
+ * at 7/8 of its size a warning precedes the overrun. cq.lock held.
+ */
 static void cq_set_warn_level(struct cq *cq)
 {
 	bool is_too_small = cq->demand > cq->capacity && cq->capacity >= WARN_CAPACITY_MIN &&
 			    !cq->ignores_overrun;
 
+	cq_assert_locked(cq);
 	cq->warn_level = is_too_small && !cq->was_nearly_full ? cq->capacity - cq->capacity / 8 :
 								UINT32_MAX;
 }
 
 void cq_demand(struct cq *cq, int64_t wrs)
 {
+	engine_assert_locked(cq->context->engine);
 	biased_lock_acquire(&cq->lock);
 	cq->demand += (uint64_t)wrs;
 	cq_set_warn_level(cq);
@@ -208,6 +206,7 @@ void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 	bool is_awaited = false, is_due = false;
 	struct cqe *cqe;
 
+	engine_assert_any_locked(cq->context->engine);
 	if (wc->status != IBV_WC_SUCCESS) {
 		vendor_err_log(wc);
 		is_solicited = cq_behaves(cq, PROFILE_EVENT_FOR_ERROR);
@@ -260,6 +259,7 @@ void cq_purge_qp(struct cq *cq, uint32_t qpn, struct cq_purged *purged)
 {
 	uint32_t from, to;
 
+	engine_assert_locked(cq->context->engine);
 	if (__builtin_expect(!list_is_empty(&cq->delayed), 0))
 		fault_completion_purge(cq, qpn);
 	biased_lock_acquire(&cq->lock);
@@ -328,55 +328,6 @@ int poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 	return count;
 }
 
-/* Returns whether a completion for which there was no event is there already. */
-static bool cq_arm(struct cq *cq, int solicited_only)
-{
-	bool *is_armed = solicited_only ? &cq->is_armed_solicited : &cq->is_armed;
-	bool has_missed;
-
-	biased_lock_acquire(&cq->lock);
-	/* If it was armed before, completions that moderation holds back are no reason for an early event. */
-	has_missed = cq->channel && !*is_armed && cq_has_missed(cq, solicited_only) &&
-		     cq_behaves(cq, PROFILE_EVENT_FOR_UNPOLLED);
-	if (!solicited_only && !cq->is_armed)
-		direct_wake_offer(cq);
-	armed_spin_cq_armed(cq);
-	*is_armed = true;
-	biased_lock_release(&cq->lock);
-	return has_missed;
-}
-
-static void report_missed(struct cq *cq)
-{
-	struct engine *engine = cq->context->engine;
-
-	engine_lock(engine);
-	/* Not if a completion that arrived after cq_arm() has reported the event. */
-	if (cq->is_armed || cq->is_armed_solicited)
-		cq_report(cq);
-	engine_unlock(engine);
-}
-
-/*
- * A completion that arrived after the application's last poll, but before this call, is reported at once. UCX sleeps after the call
- * without another poll, so it would wait forever.
- */
-int req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
-{
-	struct cq *cq = to_cq(ibcq);
-	struct engine *engine = cq->context->engine;
-
-	if (fault_call_fails("ibv_req_notify_cq"))
-		return errno;
-	if (engine->is_orphan)
-		return EIO;
-	if (cq_arm(cq, solicited_only))
-		report_missed(cq);
-	if (cq->channel)
-		engine_will_block(engine);
-	return 0;
-}
-
 static int cq_add(struct engine *engine, struct cq *cq)
 {
 	int ret = engine_usable(engine);
@@ -385,7 +336,7 @@ static int cq_add(struct engine *engine, struct cq *cq)
 		return ret;
 	if (engine->cq_count >= MAX_CQS)
 		return -ENOMEM;
-	ret = device_count_add(cq->context->device, DEVICE_CQ);
+	ret = device_count_add(cq->context->engine, cq->context->device, DEVICE_CQ);
 	if (ret)
 		return ret;
 	engine->cq_count++;
@@ -454,7 +405,7 @@ int cq_create(struct context *context, const struct ibv_cq_init_attr_ex *attr, s
 	cq_init(cq, context, attr);
 	cq->capacity = min_u32(cq->mask + 1, max_cqe(context));
 	cq->pub.cqe = (int)cq->capacity;
-	cq_set_warn_level(cq);
+	cq->warn_level = UINT32_MAX;
 	engine_lock(context->engine);
 	ret = cq_add(context->engine, cq);
 	engine_unlock(context->engine);
@@ -505,6 +456,7 @@ static int cq_move(struct cq *cq, struct cqe **ring, uint32_t *mask, size_t *byt
 	size_t old_bytes = cq->ring_bytes;
 	uint32_t capacity = min_u32(*mask + 1, max_cqe(cq->context));
 
+	cq_assert_locked(cq);
 	if (cq->head - cq->tail > capacity)
 		return -EINVAL;
 	for (uint32_t i = cq->tail; i != cq->head; i++)
@@ -572,7 +524,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	list_del(&cq->node);
 	usage_hide_cq(engine, cq);
 	engine->cq_count--;
-	device_count_drop(cq->context->device, DEVICE_CQ);
+	device_count_drop(cq->context->engine, cq->context->device, DEVICE_CQ);
 	if (!engine->is_orphan)
 		moderation_end(cq);
 	fault_completion_fini(cq);

@@ -8,11 +8,11 @@
  * Adds a completion. Queues a completion event if the CQ is armed for it and moderation permits it. A CQ is armed for
  * any completion or for solicited ones (is_solicited, or an error status; PROFILE_EVENT_FOR_ERROR). If the CQ is full:
  * IBV_EVENT_CQ_ERR; this and all later completions are lost; the QPs of lost completions enter ERR (IBA 1.x §11.6.3.2).
- * engine.lock held; takes cq.lock.
+ * The lock of the QP held; takes cq.lock, and engine.lock for events and failures.
  */
 void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited);
 
-/* cq_push() without the fault points. */
+/* cq_push() without the fault points. The lock of the QP held. */
 void cq_deliver(struct cq *cq, const struct ibv_wc *wc, bool is_solicited);
 
 /* Disarms the CQ and queues its event, at the end of a moderation period. engine.lock held; takes cq.lock. */

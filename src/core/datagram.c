@@ -11,6 +11,7 @@
 #include "core/failure_drop.h"
 #include "core/execute.h"
 #include "core/fault_points.h"
+#include "core/lock_check.h"
 #include "core/mcast.h"
 #include "core/opcode.h"
 #include "core/qp.h"
@@ -96,6 +97,7 @@ static void settle_sent(struct qp *qp)
 
 void datagram_forget(struct qp *qp)
 {
+	engine_assert_locked(qp->context->engine);
 	leave_turns(qp);
 	settle_sent(qp);
 }
@@ -181,6 +183,7 @@ void datagram_kick(struct qp *qp)
 {
 	struct engine *engine = qp->context->engine;
 
+	engine_assert_locked(qp->context->engine);
 	/* The QP waits for its turn already: its datagrams are sent in order. */
 	if (list_is_linked(&qp->datagram_node))
 		return;
@@ -196,6 +199,7 @@ unsigned int datagram_resume(struct engine *engine)
 	struct list_head due;
 	unsigned int sent = 0;
 
+	engine_assert_locked(engine);
 	if (!datagram_has_pending(engine))
 		return 0;
 	list_init(&due);
@@ -208,6 +212,7 @@ unsigned int datagram_resume(struct engine *engine)
 
 bool datagram_has_pending(const struct engine *engine)
 {
+	engine_assert_locked(engine);
 	return !list_is_empty(&engine->datagrams.waiting) ||
 	       !list_is_empty(&engine->datagrams.sent);
 }
@@ -216,6 +221,7 @@ bool datagram_is_due(const struct engine *engine)
 {
 	const struct qp *qp;
 
+	engine_assert_locked(engine);
 	list_for_each_entry(qp, &engine->datagrams.waiting, datagram_node) {
 		if (!qp->is_datagram_held)
 			return true;
@@ -293,6 +299,7 @@ enum datagram_result datagram_deliver_to(struct qp *qp, const struct datagram_rx
 {
 	enum datagram_result result = datagram_check_and_receive(qp, rx);
 
+	engine_assert_locked(qp->context->engine);
 	if (__builtin_expect(result != DATAGRAM_DELIVERED, 0))
 		failure_drop(qp, rx, result);
 	return result;
@@ -333,6 +340,7 @@ enum datagram_result datagram_deliver(struct engine *engine, const struct datagr
 {
 	struct qp *qp;
 
+	engine_assert_locked(engine);
 	if (rx->dest_qpn == DATAGRAM_QPN_MULTICAST)
 		return core_datagram_deliver_to_group(engine, rx);
 	if (gid_is_multicast(rx->local_gid))

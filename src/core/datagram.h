@@ -10,9 +10,10 @@
 #include "wire/grh.h"
 
 /*
- * Unreliable datagrams (IBA 1.x §9.8.3): sends posted to UD QPs, and received datagrams. A UD QP has no peer and
- * therefore no transport. The transport of the address handle carries each datagram. All functions are called with
- * engine.lock held.
+ * Unreliable datagrams (IBA 1.x §9.8.3): sends posted to UD QPs, and received datagrams. A UD QP
+ * has no peer and therefore no transport. The transport of the address handle carries each
+ * datagram. All functions with a `struct qp` or a `struct engine` are called with engine.lock held:
+ * UD QPs belong to shard 0.
  */
 
 struct engine;

@@ -15,6 +15,7 @@
 #include "core/async.h"
 #include "core/engine.h"
 #include "core/failure_event.h"
+#include "core/lock_check.h"
 #include "profile/gid_layout.h"
 #include "profile/view.h"
 
@@ -334,6 +335,7 @@ void device_notice(struct engine *engine, const struct ipc_device_notice *notice
 	struct context *context;
 	struct device *device;
 
+	engine_assert_locked(engine);
 	pthread_mutex_lock(&device_lock);
 	list_for_each_entry(device, &devices, node) {
 		if (device->dev_id == notice->dev_id)
@@ -354,6 +356,7 @@ void device_refresh(struct engine *engine, struct device *device)
 {
 	bool is_stale;
 
+	engine_assert_unlocked(engine);
 	engine_lock(engine);
 	if (!engine->is_orphan && !engine->is_fatal)
 		engine_take_notices(engine);
@@ -456,18 +459,20 @@ static const enum profile_value count_limits[] = {
 	[DEVICE_MW] = PROFILE_MAX_MW, [DEVICE_PD] = PROFILE_MAX_PD, [DEVICE_SRQ] = PROFILE_MAX_SRQ,
 };
 
-int device_count_add(struct device *device, enum device_object object)
+int device_count_add(struct engine *engine, struct device *device, enum device_object object)
 {
 	uint64_t max = profile_value(device->profile, count_limits[object], UINT64_MAX);
 
+	engine_assert_locked(engine);
 	if (device->counts[object] >= max)
 		return -ENOMEM;
 	device->counts[object]++;
 	return 0;
 }
 
-void device_count_drop(struct device *device, enum device_object object)
+void device_count_drop(struct engine *engine, struct device *device, enum device_object object)
 {
+	engine_assert_locked(engine);
 	device->counts[object]--;
 }
 
@@ -512,6 +517,7 @@ bool device_may_own_gid(struct engine *engine, const union ibv_gid *gid)
 
 bool device_find_gid(struct engine *engine, const union ibv_gid *gid)
 {
+	engine_assert_unlocked(engine);
 	if (some_device_has(gid))
 		return true;
 	/* The address may have been added after the last query. */

@@ -57,9 +57,9 @@ int device_gid_index(struct device *device, const uint8_t raw[16]);
  * Counts an object of the device, for the limits of its profile: 0, or -ENOMEM if the device has the maximum. Each object
  * that was counted is dropped once. engine.lock held.
  */
-int device_count_add(struct device *device, enum device_object object)
+int device_count_add(struct engine *engine, struct device *device, enum device_object object)
 	__attribute__((warn_unused_result));
-void device_count_drop(struct device *device, enum device_object object);
+void device_count_drop(struct engine *engine, struct device *device, enum device_object object);
 
 /*
  * Whether the GID belongs to any device of this host according to the last report. The same daemon then serves its QPs.

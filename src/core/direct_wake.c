@@ -5,6 +5,7 @@
 #include "core/channel.h"
 #include "core/cq.h"
 #include "core/engine.h"
+#include "core/lock_check.h"
 #include "core/usage.h"
 
 /* Without a message for this time, direct wake-ups go off. One tick of the engine thread. */
@@ -17,6 +18,7 @@ void direct_wake_init(struct engine *engine)
 
 void direct_wake_set_external(struct engine *engine, struct comp_channel *channel, bool is_external)
 {
+	engine_assert_locked(engine);
 	if (!channel->number)
 		channel->number = ++engine->direct_wake.channels;
 	atomic_store_explicit(&channel->wake_number, is_external ? channel->number : 0,
@@ -25,6 +27,7 @@ void direct_wake_set_external(struct engine *engine, struct comp_channel *channe
 
 void direct_wake_forget(struct comp_channel *channel)
 {
+	engine_assert_locked(to_context(channel->pub.context)->engine);
 	list_del(&channel->promise_node);
 }
 
@@ -39,6 +42,7 @@ void direct_wake_offer(struct cq *cq)
 	struct comp_channel *channel = cq->channel;
 	unsigned int request;
 
+	cq_assert_locked(cq);
 	if (!channel || !wake_number(channel) || cq->moderation.count || cq->moderation.period_us ||
 	    cq->usage == &usage_unread_cq)
 		return;
@@ -50,6 +54,7 @@ void direct_wake_offer(struct cq *cq)
 
 void direct_wake_withdraw(struct cq *cq)
 {
+	cq_assert_locked(cq);
 	if (cq->usage != &usage_unread_cq)
 		atomic_store_explicit(&cq->usage->wake, 0, memory_order_relaxed);
 }
@@ -61,11 +66,13 @@ bool direct_wake_is_possible(const struct cq *cq)
 
 void direct_wake_note_message(struct engine *engine, const struct cq *cq)
 {
+	engine_assert_locked(engine);
 	engine->direct_wake.messages += direct_wake_is_possible(cq);
 }
 
 void promise_begin(struct engine *engine, struct cq *cq)
 {
+	engine_assert_locked(engine);
 	engine->direct_wake.promised = cq->channel;
 }
 
@@ -75,6 +82,7 @@ void promise_begin(struct engine *engine, struct cq *cq)
  */
 void promise_end(struct engine *engine, struct cq *cq)
 {
+	engine_assert_locked(engine);
 	if (!engine->direct_wake.promised)
 		return;
 	if (channel_absorb_promise(cq->channel, cq))
@@ -87,6 +95,7 @@ bool promise_keeps(struct engine *engine, struct comp_channel *channel)
 {
 	struct direct_wake *wake = &engine->direct_wake;
 
+	engine_assert_locked(engine);
 	if (wake->promised != channel)
 		return false;
 	wake->promised = NULL;
@@ -158,12 +167,14 @@ static void direct_wake_turn(struct engine *engine, bool is_on)
 
 void direct_wake_pause(struct engine *engine)
 {
+	engine_assert_locked(engine);
 	if (!engine->direct_wake.pauses++)
 		tell_peers(engine);
 }
 
 void direct_wake_resume(struct engine *engine)
 {
+	engine_assert_locked(engine);
 	if (!--engine->direct_wake.pauses)
 		tell_peers(engine);
 }
@@ -174,6 +185,7 @@ enum direct_wake_rest direct_wake_rest(struct engine *engine)
 	bool is_new = wake->messages != wake->messages_seen;
 	uint64_t now_ns;
 
+	engine_assert_locked(engine);
 	if (!is_new && !wake->is_on)
 		return DIRECT_WAKE_OFF;
 	now_ns = clock_now_ns();
@@ -194,6 +206,7 @@ enum direct_wake_rest direct_wake_rest(struct engine *engine)
 
 bool direct_wake_end(struct engine *engine)
 {
+	engine_assert_locked(engine);
 	if (!engine->direct_wake.is_on && list_is_empty(&engine->direct_wake.unchecked))
 		return false;
 	direct_wake_turn(engine, false);

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "core/engine.h"
+#include "core/lock_check.h"
 
 struct discard {
 	struct list_head node; /* engine.discards, or unlinked */
@@ -18,6 +19,7 @@ void discard_mapping(struct engine *engine, void *addr, size_t bytes)
 	bool has_thread = engine->has_thread && !engine->is_orphan;
 	struct discard *discard = has_thread ? malloc(sizeof(*discard)) : NULL;
 
+	engine_assert_locked(engine);
 	if (!discard) {
 		munmap(addr, bytes);
 		return;
@@ -31,6 +33,7 @@ struct discard *discard_next(struct engine *engine)
 {
 	struct discard *discard;
 
+	engine_assert_locked(engine);
 	if (list_is_empty(&engine->discards))
 		return NULL;
 	discard = list_first_entry(&engine->discards, struct discard, node);

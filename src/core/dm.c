@@ -16,6 +16,7 @@
 #include "base/util.h"
 #include "core/call_failed.h"
 #include "core/context.h"
+#include "core/lock_check.h"
 #include "core/mr.h"
 
 #define STEP_BYTES 4
@@ -166,6 +167,7 @@ static void body_destroy(struct dm_body *body)
 /* engine.lock held. */
 static void body_put(struct dm_body *body)
 {
+	engine_assert_locked(body->engine);
 	if (body->names || body->users)
 		return;
 	id_table_remove(&body->engine->dms, body->handle);
@@ -188,6 +190,7 @@ static struct dm *dm_name_new(struct context *context)
 /* engine.lock held. */
 static void dm_name_add(struct dm *dm, struct dm_body *body)
 {
+	engine_assert_locked(body->engine);
 	dm->body = body;
 	dm->pub.handle = body->handle;
 	body->names++;
@@ -201,6 +204,7 @@ static int body_add(struct engine *engine, struct dm_body *body)
 	/* A fork()ed child may allocate its own memory on its parent's device, as with a NIC. */
 	int ret = engine->is_orphan ? 0 : engine_usable(engine);
 
+	engine_assert_locked(engine);
 	if (ret)
 		return ret;
 	if (id_table_add(&engine->dms, body, &handle))
@@ -258,6 +262,7 @@ static int dm_add_name(struct dm *dm, uint32_t handle)
 	struct dm_body *body = id_table_get(&engine->dms, handle);
 	int ret = engine_usable(engine);
 
+	engine_assert_locked(engine);
 	if (ret)
 		return ret;
 	if (dm->context->is_foreign)
@@ -293,6 +298,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *ibcontext, uint32_t dm_handle)
 /* engine.lock held. */
 static void dm_name_end(struct dm *dm)
 {
+	engine_assert_locked(dm->context->engine);
 	dm->body->names--;
 	body_put(dm->body);
 	context_put(dm->context);
@@ -326,6 +332,7 @@ void ibv_unimport_dm(struct ibv_dm *ibdm)
 
 void dm_put(struct dm_body *body)
 {
+	engine_assert_locked(body->engine);
 	body->users--;
 	body_put(body);
 }

@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "core/call_failed.h"
 #include "core/context.h"
+#include "core/lock_check.h"
 #include "core/pd.h"
 
 /* Queues of at least this size are mapped, so that unused entries take no memory. */
@@ -167,6 +168,7 @@ err_attr:
 
 void parent_domain_release(struct pd *pd)
 {
+	engine_assert_locked(pd->context->engine);
 	pd_put(pd->base);
 	if (pd->td)
 		to_td(pd->td)->users--;
@@ -190,6 +192,7 @@ void *queue_memory_alloc(struct pd *pd, size_t bytes, enum queue_kind kind, stru
 	*owner = NULL;
 	if (!pd || !pd->alloc)
 		return own_alloc(bytes);
+	engine_assert_unlocked(pd->context->engine);
 	memory = pd->alloc(&pd->pub, pd->pd_context, bytes, QUEUE_ALIGNMENT, kind);
 	if (memory == IBV_ALLOCATOR_USE_DEFAULT)
 		return own_alloc(bytes);

@@ -19,6 +19,7 @@
 #include "core/device.h"
 #include "core/discard.h"
 #include "core/engine_watch.h"
+#include "core/lock_check.h"
 #include "core/transport.h"
 #include "core/usage.h"
 #include "core/xrc.h"
@@ -71,7 +72,7 @@ static void close_fds(struct engine *engine)
 		*fds[i] = -1;
 	}
 	list_for_each_entry_safe(set, tmp, &engine->watch_sets, node)
-		watch_set_close(set);
+		watch_set_close(engine, set);
 }
 
 static void set_making(struct engine *engine)
@@ -198,6 +199,7 @@ static int connect_notices(struct engine *engine)
 	struct ipc_segment req = {.hdr.type = IPC_SEGMENT, .segment_bytes = SEGMENT_BYTES};
 	struct ipc_reply reply;
 
+	engine_assert_unlocked(engine);
 	return ipc_call_fd(&engine->client, &req, sizeof(req), &engine->new_segment_fd, 1, &reply,
 			   sizeof(reply), &engine->new_notice_fd);
 }
@@ -239,6 +241,7 @@ static int engine_prepare(struct engine *engine)
 {
 	int ret = engine_open(engine, &engine->new_segment_fd);
 
+	engine_assert_locked(engine);
 	if (!ret) {
 		engine_unlock(engine);
 		ret = connect_notices(engine);

@@ -21,6 +21,7 @@
 #include "core/engine_serve.h"
 #include "core/engine_watch.h"
 #include "core/failure.h"
+#include "core/lock_check.h"
 #include "core/objects.h"
 #include "core/qp_table.h"
 #include "core/shard.h"
@@ -153,7 +154,10 @@ struct engine {
  */
 struct engine *engine_get(void) __attribute__((warn_unused_result));
 
-/* A request has detected that the daemon connection is lost: what the engine thread does when it detects this. No lock is held. */
+/*
+ * A request has detected that the daemon connection is lost: what the engine thread does when it
+ * detects this. Called without engine.lock.
+ */
 void engine_lose_daemon(struct engine *engine);
 
 /* Starts the engine thread unless it is running. */
@@ -163,8 +167,10 @@ int engine_start(struct engine *engine) __attribute__((warn_unused_result));
 int engine_start_thread(struct engine *engine) __attribute__((warn_unused_result));
 
 /*
- * engine.lock is recursive: a thread holds it between ibv_wr_start() and ibv_wr_complete() and may make any other call. A
- * thread that is the only one to use the engine acquires it without an atomic operation (ADR 0043).
+ * engine.lock is recursive: functions of the data path that hold it call others that acquire it,
+ * because the QPs of other shards hold the lock of their shard only. No call returns with it held
+ * (ADR 0061). A thread that is the only one to use the engine acquires it without an atomic
+ * operation (ADR 0043).
  */
 static inline void engine_lock_base(struct engine *engine)
 {
@@ -210,6 +216,7 @@ static inline bool engine_try_lock(struct engine *engine)
 /* To be called with the lock of the shard held. */
 static inline void shard_used(struct shard *shard)
 {
+	biased_lock_assert_locked(&shard->lock);
 	atomic_store_explicit(&shard->uses,
 			      atomic_load_explicit(&shard->uses, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
@@ -235,6 +242,7 @@ static inline void engine_init_lists(struct engine *engine)
  */
 static inline bool engine_ticks(const struct engine *engine)
 {
+	engine_assert_locked(engine);
 	return engine->is_polled || engine->direct_wake.is_on ||
 	       (engine->serve.is_thread_away && !engine->serve.is_parked &&
 		!engine_serve_has_external(&engine->serve));
@@ -243,6 +251,7 @@ static inline bool engine_ticks(const struct engine *engine)
 /* Whether the engine thread waits for the peers and the network, unless it is running. engine.lock held. */
 static inline bool engine_thread_waits(const struct engine *engine)
 {
+	engine_assert_locked(engine);
 	return engine->has_thread && !engine->is_polled && !engine->serve.is_thread_away;
 }
 
@@ -268,13 +277,14 @@ static inline void engine_unlock(struct engine *engine)
 
 /*
  * As engine_unlock(), for a thread that will acquire the lock again at once. If the transports have left work of other users,
- * threads that wait for a lock go first (biased_lock_let_waiters()). The caller must hold the lock once.
+ * threads that wait for a lock go first (biased_lock_let_waiters()). All locks held, once.
  */
 static inline void engine_unlock_in_turn(struct engine *engine)
 {
 	bool has_rest = engine->has_foreign_rest;
 	bool had_shards = engine->shards.are_open;
 
+	engine_assert_once_locked(engine);
 	engine_unlock(engine);
 	if (__builtin_expect(!has_rest, 1))
 		return;
@@ -339,7 +349,7 @@ void engine_wake(struct engine *engine);
 int engine_watch_progress(struct engine *engine) __attribute__((warn_unused_result));
 
 /*
- * Sends the daemon a request without a reply. Never blocks, so that it may be called with engine.lock held. -EAGAIN:
+ * Sends the daemon a request without a reply. Never blocks; engine.lock may be held. -EAGAIN:
  * another thread uses the connection, or its send buffer is full; nothing was sent. Any other -errno: the connection to
  * the daemon has failed.
  */

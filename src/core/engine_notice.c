@@ -14,12 +14,13 @@
 #include "core/engine.h"
 #include "core/engine_watch.h"
 #include "core/failure_event.h"
+#include "core/lock_check.h"
 #include "core/moderation.h"
 #include "core/probe.h"
 #include "core/qp.h"
 #include "core/transport.h"
 
-/* Notifications of the daemon, and the loss of the daemon connection. All with engine.lock held. */
+/* Notifications of the daemon, and the loss of the daemon connection. */
 
 /*
  * The daemon connection is lost: peers can no longer be connected or supervised. All QPs enter ERR, and the contexts
@@ -51,6 +52,7 @@ static void engine_die(struct engine *engine)
 
 void engine_lose_daemon(struct engine *engine)
 {
+	engine_assert_unlocked(engine);
 	engine_lock(engine);
 	engine_die(engine);
 	engine_unlock(engine);
@@ -87,6 +89,7 @@ int engine_notices_open(struct engine *engine)
 {
 	int ret;
 
+	engine_assert_locked(engine);
 	memset(engine->notice_handlers, 0, sizeof(engine->notice_handlers));
 	engine->dropped_notices = &engine->dropped_notices_unshown;
 	ret = engine_on_notice(engine, IPC_DEVICE_NOTICE, take_device_notice, NULL);
@@ -99,6 +102,7 @@ void engine_notices_register_counter(struct engine *engine)
 {
 	static const char *const names[] = {"dropped notices"};
 
+	engine_assert_locked(engine);
 	engine->dropped_notices = counters_register(engine, "engine", names, 1,
 						    &engine->dropped_notices_unshown);
 }
@@ -110,6 +114,7 @@ int engine_on_notice(struct engine *engine, uint16_t type,
 {
 	const struct ipc_type_info *info = ipc_type_info(type);
 
+	engine_assert_locked(engine);
 	if (!info || !info->push_bytes || info->push_bytes > NOTICE_BYTES_MAX)
 		return -EINVAL;
 	if (engine->notice_handlers[type].take)
@@ -123,6 +128,7 @@ void engine_dispatch_notice(struct engine *engine, const struct ipc_hdr *notice,
 {
 	const struct notice_handler *handler = &engine->notice_handlers[notice->type];
 
+	engine_assert_locked(engine);
 	if (!handler->take) {
 		(*engine->dropped_notices)++;
 		fdpass_close(fds, nfds);
@@ -143,6 +149,7 @@ void engine_take_notices(struct engine *engine)
 	int fds[IPC_FDS_MAX];
 	int nfds, ret;
 
+	engine_assert_locked(engine);
 	while (!engine->is_fatal && engine->notice_fd >= 0) {
 		ret = ipc_recv(engine->notice_fd, true, &msg, sizeof(msg), fds, &nfds);
 		if (ret == -EAGAIN)
@@ -165,6 +172,7 @@ static void notices_are_readable(struct engine *engine, void *arg)
 
 int engine_watch_notices(struct engine *engine)
 {
+	engine_assert_locked(engine);
 	return engine_watch(engine, engine->notice_fd, WATCH_BY_ENGINE, notices_are_readable, NULL,
 			    &engine->notice_watch);
 }
@@ -207,6 +215,7 @@ void engine_send_init(struct engine *engine)
 void engine_send_in_order(struct engine *engine, const void *request, uint32_t bytes,
 			  struct ipc_queued *memory)
 {
+	engine_assert_locked(engine);
 	if (ipc_send_in_order(&engine->client, request, bytes, memory) == -EAGAIN &&
 	    !engine->notify_timer.is_pending)
 		notify_retry(engine, clock_now_ns());
@@ -216,6 +225,7 @@ int engine_connect_peer(struct engine *engine, uint32_t slot)
 {
 	int ret = ask_for_peer(engine, slot);
 
+	engine_assert_unlocked(engine);
 	if (ret)
 		return ret;
 	/* Process the notifications that the daemon sent before its reply. */

@@ -15,8 +15,9 @@ struct ipc_hdr;
 /* Owned by the engine, one for each type of notice. */
 struct notice_handler {
 	/*
-	 * Processes a notice whose size and number of descriptors ipc_push_check() has checked. Owns fds. nfds is
-	 * FDPASS_LOST if this process had no descriptor left; this was logged. engine.lock held. Must not block.
+	 * Processes a notice whose size and number of descriptors ipc_push_check() has checked.
+	 * Owns fds. nfds is FDPASS_LOST if this process had no descriptor left; this was logged.
+	 * engine.lock held. Does not block.
 	 */
 	void (*take)(struct engine *engine, const struct ipc_hdr *notice, const int *fds, int nfds);
 	const char *

@@ -18,6 +18,7 @@
 #include "core/engine.h"
 #include "core/engine_serve.h"
 #include "core/engine_watch.h"
+#include "core/lock_check.h"
 #include "core/transport.h"
 
 /* Runs the transports: inline in a polling application, or in the engine thread when no thread polls. */
@@ -50,7 +51,10 @@
 #define SHARD_POLLS 16
 /* A spinning application runs the timers once in TIMER_POLLS polls. */
 #define TIMER_POLLS 64
-/* Maximum number of rounds that the engine thread runs with the lock held, or a thread before it sleeps. */
+/*
+ * Maximum number of rounds that the engine thread runs before it releases the lock, or a thread
+ * before it sleeps.
+ */
 #define RUN_ROUNDS 16
 
 static unsigned int run_transports(struct engine *engine)
@@ -82,6 +86,7 @@ void engine_expire_timers(struct engine *engine)
 {
 	uint64_t now_ns;
 
+	engine_assert_locked(engine);
 	if (timer_next_deadline(&engine->timers) == TIMER_NEVER_NS &&
 	    engine->timer_armed_ns == TIMER_NEVER_NS)
 		return;
@@ -95,6 +100,7 @@ void engine_expire_timers(struct engine *engine)
 /* Runs the timers. Returns true if they must be run with all locks held. engine.lock held. */
 static bool poll_timers(struct engine *engine)
 {
+	engine_assert_locked(engine);
 	if (engine->shards.are_open)
 		return timer_next_deadline(&engine->timers) <= clock_now_ns();
 	engine_expire_timers(engine);
@@ -142,6 +148,7 @@ static void set_spin_shift(struct engine *engine, unsigned int shift)
 
 void engine_stop_doorbells(struct engine *engine)
 {
+	engine_assert_locked(engine);
 	sleep_transports(engine, false);
 }
 
@@ -172,6 +179,7 @@ static void begin_polling_if_due(struct engine *engine, unsigned int streak)
 
 void engine_expect_polls(struct engine *engine)
 {
+	engine_assert_locked(engine);
 	begin_polling_if_due(engine, count_poll(engine));
 }
 
@@ -206,6 +214,7 @@ void engine_poll(struct engine *engine, uint32_t shards)
 
 void engine_catch_up(struct engine *engine)
 {
+	engine_assert_locked(engine);
 	engine->is_catching_up = true;
 	for (int i = 0; i < CATCH_UP_TURNS && run_transports(engine); i++)
 		;
@@ -291,6 +300,7 @@ bool engine_turn(struct engine *engine)
 {
 	bool is_done = false;
 
+	engine_assert_locked(engine);
 	engine_expire_timers(engine);
 	engine_timer_added(engine);
 	engine->has_foreign_rest = false;
@@ -302,6 +312,7 @@ bool engine_turn(struct engine *engine)
 
 void engine_run(struct engine *engine)
 {
+	engine_assert_locked(engine);
 	run_transports(engine);
 }
 
@@ -383,6 +394,7 @@ int engine_watch_progress(struct engine *engine)
 	int ret = engine_watch(engine, engine->doorbell_fd, WATCH_BY_ENGINE, progress_read_doorbell,
 			       NULL, &engine->doorbell_watch);
 
+	engine_assert_locked(engine);
 	if (!ret)
 		ret = engine_watch(engine, engine->timer_fd, WATCH_BY_ANY, progress_read_timer,
 				   NULL, &engine->timer_watch);
@@ -567,6 +579,7 @@ int engine_start_thread(struct engine *engine)
 	sigset_t all, old;
 	int ret;
 
+	engine_assert_locked(engine);
 	/* Block all signals in the engine thread: the application handles its signals in its own threads. */
 	sigfillset(&all);
 	pthread_barrier_init(&engine->thread_begins, NULL, 2);

@@ -16,6 +16,7 @@
 #include "core/engine.h"
 #include "core/engine_watch.h"
 #include "core/event_fd.h"
+#include "core/lock_check.h"
 
 #define EVENTS 4
 
@@ -29,6 +30,7 @@ bool engine_serve_may_spin_alone(const struct engine *engine)
 {
 	const struct engine_serve *serve = &engine->serve;
 
+	engine_assert_locked(engine);
 	return serve->external_channels == 1 && !serve->external_waits && !serve->servers &&
 	       !engine->shards.are_open;
 }
@@ -48,6 +50,7 @@ enum engine_rest engine_serve_rest(struct engine *engine)
 	struct engine_serve *serve = &engine->serve;
 	bool is_changed = serve->changes != serve->changes_seen;
 
+	engine_assert_locked(engine);
 	serve->changes_seen = serve->changes;
 	/* No spin has begun since the last tick. */
 	if (!is_changed)
@@ -63,6 +66,7 @@ enum engine_rest engine_serve_rest(struct engine *engine)
 
 bool engine_may_serve(const struct engine *engine)
 {
+	engine_assert_locked(engine);
 	return engine->has_thread && !engine->is_polled && !engine->is_fatal && !engine->is_orphan;
 }
 
@@ -84,6 +88,7 @@ static bool may_serve(struct engine *engine, struct comp_channel *channel)
 void engine_serve_set_external(struct engine *engine, struct comp_channel *channel,
 			       bool is_external)
 {
+	engine_assert_locked(engine);
 	if (channel->is_external == is_external)
 		return;
 	channel->is_external = is_external;
@@ -96,6 +101,7 @@ void engine_serve_enter(struct engine *engine)
 {
 	struct engine_serve *serve = &engine->serve;
 
+	engine_assert_locked(engine);
 	serve->servers++;
 	serve->external_spins = false;
 	serve->changes++;
@@ -111,6 +117,7 @@ static void serve_leave(struct engine *engine)
 {
 	struct engine_serve *serve = &engine->serve;
 
+	engine_assert_locked(engine);
 	serve->servers--;
 	serve->changes++;
 	if (serve->is_parked || !serve->is_thread_away ||
@@ -294,6 +301,7 @@ static int begin(struct engine *engine, struct comp_channel *channel, bool is_bl
 {
 	bool may_run = !engine->is_fatal && !engine->is_orphan;
 
+	engine_assert_locked(engine);
 	*serves = is_blocking && may_serve(engine, channel);
 	engine_serve_set_external(engine, channel, !*serves);
 	/* Acknowledgements that waited for a reply are sent now. */
@@ -338,6 +346,7 @@ void engine_serve_spin_alone(struct engine *engine)
 {
 	struct engine_serve *serve = &engine->serve;
 
+	engine_assert_locked(engine);
 	engine_stop_doorbells(engine);
 	serve->external_spins = true;
 	serve->changes++;
@@ -349,6 +358,7 @@ void engine_serve_end_spin_alone(struct engine *engine)
 {
 	struct engine_serve *serve = &engine->serve;
 
+	engine_assert_locked(engine);
 	if (!serve->external_spins)
 		return;
 	serve->external_spins = false;

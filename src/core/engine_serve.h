@@ -85,7 +85,7 @@ bool engine_may_serve(const struct engine *engine);
 /* The calling thread serves from now on. engine.lock held. */
 void engine_serve_enter(struct engine *engine);
 
-/* It runs the transports now. engine.lock held. */
+/* It runs the transports now. */
 static inline void engine_serve_note_turn(struct engine_serve *serve)
 {
 	atomic_store_explicit(&serve->turns,

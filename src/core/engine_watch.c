@@ -7,6 +7,7 @@
 
 #include "base/syscalls.h"
 #include "core/engine.h"
+#include "core/lock_check.h"
 
 /*
  * An event of epoll carries the handle of its watch, not its descriptor: a descriptor that was closed after the event
@@ -61,6 +62,7 @@ int engine_watch(struct engine *engine, int fd, enum watch_scope scope,
 	struct watch *watch = calloc(1, sizeof(*watch));
 	int ret;
 
+	engine_assert_locked(engine);
 	if (!watch)
 		return -ENOMEM;
 	*watch = (struct watch){.fd = fd, .scope = scope, .callback = callback, .arg = arg};
@@ -85,6 +87,7 @@ void engine_unwatch(struct engine *engine, uint64_t handle)
 {
 	struct watch *watch = id_table_remove(&engine->watches, handle);
 
+	engine_assert_locked(engine);
 	if (!watch)
 		return;
 	remove_from_all(engine, watch);
@@ -96,6 +99,7 @@ void engine_watch_dispatch(struct engine *engine, uint64_t handle)
 {
 	const struct watch *watch = id_table_get(&engine->watches, handle);
 
+	engine_assert_locked(engine);
 	if (watch)
 		watch->callback(engine, watch->arg);
 }
@@ -130,6 +134,7 @@ int watch_set_open(struct engine *engine, struct watch_set *set, int fd)
 	const struct watch *watch;
 	int ret = 0;
 
+	engine_assert_locked(engine);
 	set->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (set->epoll_fd < 0)
 		return -errno;
@@ -141,14 +146,15 @@ int watch_set_open(struct engine *engine, struct watch_set *set, int fd)
 			ret = add_to(set->epoll_fd, watch);
 	}
 	if (ret)
-		watch_set_close(set);
+		watch_set_close(engine, set);
 	else
 		standby_move_to_end(engine);
 	return ret;
 }
 
-void watch_set_close(struct watch_set *set)
+void watch_set_close(struct engine *engine, struct watch_set *set)
 {
+	engine_assert_locked(engine);
 	if (set->epoll_fd < 0)
 		return;
 	list_del(&set->node);

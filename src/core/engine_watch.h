@@ -60,6 +60,6 @@ int watch_set_open(struct engine *engine, struct watch_set *set, int fd)
 	__attribute__((warn_unused_result));
 
 /* No effect on a set that is not open. engine.lock held. */
-void watch_set_close(struct watch_set *set);
+void watch_set_close(struct engine *engine, struct watch_set *set);
 
 #endif

@@ -10,6 +10,7 @@
 #include "core/cq.h"
 #include "core/failure.h"
 #include "core/fault_points.h"
+#include "core/lock_check.h"
 #include "core/mr.h"
 #include "core/mw.h"
 #include "core/opcode.h"
@@ -78,6 +79,7 @@ static bool inbound_finds_none(const struct qp *qp)
 
 enum access_result inbound_take_recv(struct qp *qp, struct inbound *in)
 {
+	qp_assert_locked(qp);
 	if (!in->has_spare && (inbound_finds_none(qp) || !rq_take(qp, &in->recv)))
 		return ACCESS_RNR;
 	in->has_spare = false;
@@ -87,6 +89,7 @@ enum access_result inbound_take_recv(struct qp *qp, struct inbound *in)
 
 enum access_result inbound_begin_recv(struct qp *qp, struct inbound *in)
 {
+	qp_assert_locked(qp);
 	if (inbound_take_recv(qp, in) != ACCESS_OK)
 		return ACCESS_RNR;
 	in->is_write = false;
@@ -110,6 +113,7 @@ enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64
 {
 	uint8_t *at;
 
+	qp_assert_locked(qp);
 	in->is_write = true;
 	in->remote_addr = remote_addr;
 	in->rkey = rkey;
@@ -182,6 +186,7 @@ enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *d
 	enum access_result result;
 	uint8_t *at;
 
+	qp_assert_locked(qp);
 	if (!in->is_write)
 		return scatter(qp, in, data, bytes);
 	if (bytes > in->length_bytes - in->done_bytes)
@@ -201,6 +206,7 @@ enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct i
 {
 	struct ibv_wc wc = {0};
 
+	qp_assert_locked(qp);
 	if (in->is_write && in->done_bytes != in->length_bytes)
 		return count_write(qp, ACCESS_LENGTH);
 	/* Only type 2 memory windows can be invalidated (IBA 1.x §10.6.5): this library supports no other such keys. */
@@ -247,6 +253,7 @@ void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result)
 {
 	struct ibv_wc wc = {0};
 
+	qp_assert_locked(qp);
 	if (!in->has_recv && !(in->has_spare && result == ACCESS_OK))
 		return;
 	in->has_recv = false;
@@ -294,6 +301,7 @@ enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rk
 				       .access = wr_opcodes[IBV_WR_RDMA_READ].remote_access},
 		&at);
 
+	qp_assert_locked(qp);
 	*from = at;
 	return result;
 }
@@ -331,6 +339,7 @@ enum access_result execute_atomic_write(struct qp *qp, uint64_t remote_addr, uin
 	uint64_t *word, value, original;
 	enum access_result result;
 
+	qp_assert_locked(qp);
 	if (bytes != sizeof(value))
 		return ACCESS_ALIGN;
 	result = execute_find_word(qp, &range, &word);
@@ -355,6 +364,7 @@ enum access_result execute_flush(struct qp *qp, uint64_t remote_addr, uint32_t r
 	unsigned int access = flush_access(types);
 	const struct mr *mr;
 
+	qp_assert_locked(qp);
 	if (!types || (types & ~known) || level > IBV_FLUSH_MR ||
 	    (qp->attr.qp_access_flags & access) != access)
 		return ACCESS_QP_RIGHTS;
@@ -386,6 +396,7 @@ enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_ad
 	uint64_t *word;
 	enum access_result result = execute_find_word(qp, &range, &word);
 
+	qp_assert_locked(qp);
 	if (result != ACCESS_OK)
 		return result;
 	return report_access(qp, &range,
@@ -444,5 +455,6 @@ static executor_fn *const executors[WR_OPCODE_COUNT] = {
 enum access_result execute_request(struct qp *qp, const struct remote_request *request,
 				   uint64_t *original)
 {
+	qp_assert_locked(qp);
 	return executors[request->opcode](qp, request, original);
 }

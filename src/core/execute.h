@@ -9,7 +9,7 @@
 /*
  * Execution of received SEND, WRITE, READ, ATOMIC and FLUSH requests: access to memory, the receive queue and the CQ,
  * independent of the transport. Returns an enum access_result, which each transport maps to its own status in one
- * table. All functions are called with engine.lock held.
+ * table. All functions with a `struct qp` are called with the lock of the QP held.
  */
 enum access_result {
 	ACCESS_OK,

@@ -9,6 +9,7 @@
 #include "base/fault_fired.h"
 #include "base/util.h"
 #include "core/engine.h"
+#include "core/lock_check.h"
 #include "core/mr.h"
 #include "core/mw.h"
 #include "core/opcode.h"
@@ -158,6 +159,7 @@ struct engine *failure_begin(const struct qp *qp, enum ipc_failure_kind kind,
 {
 	struct engine *engine = qp->context ? qp->context->engine : NULL;
 
+	qp_assert_locked(qp);
 	if (!failure_can_report(engine))
 		return NULL;
 	*failure = (struct ipc_failure){
@@ -239,6 +241,7 @@ void failure_wr(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status st
 	struct ipc_failure failure;
 	struct engine *engine = failure_begin(qp, IPC_FAILURE_WR, &failure);
 
+	qp_assert_locked(qp);
 	if (!engine)
 		return;
 	failure.follows = qp->failure_id;
@@ -273,6 +276,7 @@ void failure_recv(struct qp *qp, const struct inbound *in, const struct ibv_wc *
 	struct engine *engine = failure_begin(qp, IPC_FAILURE_WR, &failure);
 	const struct pd *pd = qp->srq ? qp->srq->pd : qp->pd;
 
+	qp_assert_locked(qp);
 	if (!engine)
 		return;
 	failure.flags |= IPC_FAILURE_IS_RECV;
@@ -295,6 +299,7 @@ void failure_refused(struct qp *qp, const struct failure_refusal *refusal)
 {
 	struct engine *engine;
 
+	qp_assert_locked(qp);
 	if (!qp->context)
 		return;
 	engine = qp->context->engine;
@@ -309,6 +314,7 @@ void failure_describe_refusal(struct ipc_failure *failure, struct engine *engine
 	struct failure_refusal *refusal = &engine->failures.refusal;
 	const struct mr *mr = mr_find(engine, refusal->rkey);
 
+	engine_assert_locked(engine);
 	failure->flags |= IPC_FAILURE_IS_RESPONDER | IPC_FAILURE_HAS_REMOTE;
 	failure->vendor_err = access_vendor_err(refusal->result);
 	failure->remote_addr = refusal->remote_addr;
@@ -338,6 +344,7 @@ void failure_qp(struct qp *qp, enum ibv_event_type event)
 	struct ipc_failure failure;
 	struct engine *engine = failure_begin(qp, IPC_FAILURE_QP, &failure);
 
+	qp_assert_locked(qp);
 	if (!engine)
 		return;
 	failure.follows = qp->failure_id;
@@ -379,6 +386,7 @@ void failure_flushed(struct qp *qp, uint32_t sends, uint32_t receives)
 	uint32_t now = before + sends + receives;
 	struct engine *engine;
 
+	qp_assert_locked(qp);
 	qp->flushed_sends += sends;
 	qp->flushed_receives += receives;
 	/* Reported at powers of two, with the same id, so that the number of reports is small. */

@@ -8,9 +8,10 @@
 #include "ipc/msg_failure.h"
 
 /*
- * Reports failures to the daemon, for `usrdma why`. All functions are called only after an operation has failed, with the lock of the
- * QP held (qp_lock.h).
- * They never block: a report that cannot be sent is pending and sent later; if FAILURE_KEPT are pending, it is dropped and counted.
+ * Reports failures to the daemon, for `usrdma why`, after an operation has failed. All functions
+ * with a `struct qp` are called with the lock of the QP held (qp_lock.h). They never block: a
+ * report that cannot be sent is pending and sent later; if FAILURE_KEPT are pending, it is dropped
+ * and counted.
  */
 
 /* Rate limit of one process: reports at once, and reports a second. */
@@ -68,8 +69,9 @@ PROBE_COLD void failure_qp(struct qp *qp, enum ibv_event_type event);
 PROBE_COLD void failure_flushed(struct qp *qp, uint32_t sends, uint32_t receives);
 
 /*
- * ibv_modify_qp(), ibv_post_send(), ibv_post_recv() and others failed with -errno: finds out the reason (failure_call.c). The last two
- * take engine.lock. unreachable: the source GID if the address vector could not be resolved from it; otherwise NULL.
+ * ibv_modify_qp(), ibv_post_send(), ibv_post_recv() and others failed with -errno: finds out the
+ * reason (failure_call.c). The last two take all locks. unreachable: the source GID if the address
+ * vector could not be resolved from it; otherwise NULL.
  */
 PROBE_COLD void failure_modify(const struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 			       int error, const struct ipc_gid *unreachable);

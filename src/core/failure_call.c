@@ -7,6 +7,7 @@
 #include "core/device.h"
 #include "core/engine.h"
 #include "core/failure.h"
+#include "core/lock_check.h"
 #include "core/opcode.h"
 #include "core/qp.h"
 #include "core/qp_state.h"
@@ -112,6 +113,7 @@ void failure_modify(const struct qp *qp, const struct ibv_qp_attr *attr, int mas
 	struct ipc_failure failure;
 	struct engine *engine = failure_begin(qp, IPC_FAILURE_CALL, &failure);
 
+	qp_assert_locked(qp);
 	if (!engine)
 		return;
 	if (unreachable)
@@ -133,6 +135,7 @@ bool failure_is_first(struct qp *qp, enum ipc_failure_reason reason)
 	uint64_t *word = &qp->reported_reasons[reason / 64];
 	uint64_t bit = UINT64_C(1) << (reason % 64);
 
+	qp_assert_locked(qp);
 	if (*word & bit)
 		return false;
 	*word |= bit;
@@ -165,6 +168,7 @@ void failure_post_send(struct qp *qp, const struct ibv_send_wr *wr, int error)
 	struct ipc_failure failure;
 	struct engine *engine = failure_begin(qp, IPC_FAILURE_CALL, &failure);
 
+	qp_assert_locked(qp);
 	if (!engine)
 		return;
 	explain_send(&failure, qp, wr);
@@ -178,6 +182,7 @@ void failure_wr_complete(struct qp *qp, uint64_t wr_id, enum ibv_wr_opcode opcod
 	struct ipc_failure failure;
 	struct engine *engine = failure_begin(qp, IPC_FAILURE_CALL, &failure);
 
+	qp_assert_locked(qp);
 	if (!engine)
 		return;
 	explain_send(&failure, qp, &wr);
@@ -193,6 +198,7 @@ void failure_post_recv(struct qp *qp, const struct ibv_recv_wr *wr, int error)
 	struct ipc_failure failure;
 	struct engine *engine = failure_begin(qp, IPC_FAILURE_CALL, &failure);
 
+	qp_assert_locked(qp);
 	if (!engine)
 		return;
 	failure.flags |= IPC_FAILURE_IS_RECV;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "core/engine.h"
 #include "core/failure.h"
+#include "core/lock_check.h"
 #include "core/transport.h"
 
 static enum ipc_failure_reason drop_reason(enum datagram_result result)
@@ -30,6 +31,7 @@ void failure_drop(struct qp *qp, const struct datagram_rx *rx, enum datagram_res
 	struct ipc_failure failure;
 	struct engine *engine;
 
+	qp_assert_locked(qp);
 	if (reason == IPC_REASON_NONE || !failure_is_first(qp, reason))
 		return;
 	engine = failure_begin(qp, IPC_FAILURE_DROP, &failure);
@@ -55,6 +57,7 @@ void failure_drop_packet(struct qp *qp, enum ipc_failure_reason reason, uint64_t
 	struct ipc_failure failure;
 	struct engine *engine;
 
+	qp_assert_locked(qp);
 	if (!failure_is_first(qp, reason))
 		return;
 	engine = failure_begin(qp, IPC_FAILURE_DROP, &failure);
@@ -73,6 +76,7 @@ void failure_drop_refused(struct qp *qp, enum access_result result)
 	struct ipc_failure failure;
 	struct engine *engine;
 
+	qp_assert_locked(qp);
 	if (result == ACCESS_RNR) {
 		failure_drop_packet(qp, IPC_REASON_DROP_NO_RECV, 0, 0);
 		return;
@@ -96,6 +100,7 @@ void failure_drop_own(struct qp *qp, const struct send_wqe *wqe, enum access_res
 	struct ipc_failure failure;
 	struct engine *engine;
 
+	qp_assert_locked(qp);
 	if (!failure_is_first(qp, IPC_REASON_DROP_ACCESS))
 		return;
 	engine = failure_begin(qp, IPC_FAILURE_DROP, &failure);
@@ -125,6 +130,7 @@ void failure_unknown_qpn(struct engine *engine, uint32_t qpn, const uint8_t remo
 	};
 	const struct context *context;
 
+	engine_assert_locked(engine);
 	/* The sender may be any host of the network. */
 	if (list_is_empty(&engine->contexts) || qpn == reports->unknown_qpn ||
 	    now_ns - reports->unknown_ns < CLOCK_NS_PER_S)

@@ -7,7 +7,10 @@
 #include "core/execute.h"
 #include "ipc/msg_failure.h"
 
-/* Dropped packets and messages, for `usrdma why`. Each reason is reported once for a QP until its reset. engine.lock held. */
+/*
+ * Dropped packets and messages, for `usrdma why`. Each reason is reported once for a QP until its
+ * reset. All functions with a `struct qp` are called with the lock of the QP held.
+ */
 
 /* A datagram for the QP was dropped. */
 PROBE_COLD void failure_drop(struct qp *qp, const struct datagram_rx *rx,
@@ -29,7 +32,7 @@ PROBE_COLD void failure_drop_own(struct qp *qp, const struct send_wqe *wqe,
 
 /*
  * A packet for a QP that does not exist, at most one a second. A note: the last packets of a connection may arrive after the QP was
- * destroyed.
+ * destroyed. engine.lock held.
  */
 PROBE_COLD void failure_unknown_qpn(struct engine *engine, uint32_t qpn,
 				    const uint8_t remote_gid[GID_BYTES]);

@@ -5,7 +5,7 @@
 #include "base/probe.h"
 #include "core/objects.h"
 
-/* Asynchronous events that concern no QP, for `usrdma why`. engine.lock held. */
+/* Asynchronous events that concern no QP, for `usrdma why`. engine.lock may be held. */
 PROBE_COLD void failure_cq_event(const struct cq *cq, enum ibv_event_type event);
 PROBE_COLD void failure_srq_event(const struct srq *srq, enum ibv_event_type event);
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "core/engine.h"
 #include "core/failure.h"
+#include "core/lock_check.h"
 
 /* One RNR NAK with timer code 0 causes a wait of 655 ms, which is reported. */
 #define RNR_WARNING_NS (CLOCK_NS_PER_S / 2)
@@ -15,6 +16,7 @@ void failure_warn_rnr(struct qp *qp, uint32_t naks, uint64_t waited_ns, unsigned
 	struct ipc_failure failure;
 	struct engine *engine;
 
+	qp_assert_locked(qp);
 	if (waited_ns < RNR_WARNING_NS || !failure_is_first(qp, IPC_REASON_RNR_WAIT))
 		return;
 	engine = failure_begin(qp, IPC_FAILURE_WARNING, &failure);
@@ -35,6 +37,7 @@ void failure_warn_cq(const struct cq *cq)
 	};
 	struct engine *engine = failure_begin_context(cq->context, IPC_FAILURE_WARNING, &failure);
 
+	engine_assert_locked(cq->context->engine);
 	if (engine)
 		failure_send(engine, &failure);
 }
@@ -44,6 +47,7 @@ void failure_warn_mtu(struct qp *qp, uint32_t path_mtu, uint32_t peers_path_mtu)
 	struct ipc_failure failure;
 	struct engine *engine;
 
+	qp_assert_locked(qp);
 	if (!failure_is_first(qp, IPC_REASON_PATH_MTU))
 		return;
 	engine = failure_begin(qp, IPC_FAILURE_WARNING, &failure);

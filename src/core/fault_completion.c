@@ -8,6 +8,7 @@
 #include "core/cq.h"
 #include "core/engine.h"
 #include "core/fault_points.h"
+#include "core/lock_check.h"
 #include "core/qp.h"
 #include "core/vendor_err.h"
 
@@ -65,6 +66,7 @@ void fault_completion_purge(struct cq *cq, uint32_t qpn)
 {
 	struct delayed_completion *delayed, *tmp;
 
+	engine_assert_locked(cq->context->engine);
 	list_for_each_entry_safe(delayed, tmp, &cq->delayed, node) {
 		if (delayed->wc.qp_num != qpn)
 			continue;
@@ -76,6 +78,7 @@ void fault_completion_purge(struct cq *cq, uint32_t qpn)
 
 void fault_completion_fini(struct cq *cq)
 {
+	engine_assert_locked(cq->context->engine);
 	while (!list_is_empty(&cq->delayed)) {
 		struct delayed_completion *delayed =
 			list_first_entry(&cq->delayed, struct delayed_completion, node);
@@ -161,6 +164,7 @@ bool fault_completion(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 	struct ibv_wc replaced = *wc;
 	struct fault fault = {.action = FAULT_ACTION_COUNT};
 
+	engine_assert_locked(cq->context->engine);
 	if (qp)
 		fault_subject_of_qp(&subject, qp);
 	inject_event(cq, qp, &subject);

@@ -11,6 +11,7 @@
 #include "core/call_failed.h"
 #include "core/context.h"
 #include "core/device.h"
+#include "core/lock_check.h"
 #include "core/transport.h"
 #include "wire/gid.h"
 
@@ -22,8 +23,8 @@
  */
 struct mcast_daemon {
 	/*
-	 * Held over the request to join, so that each group is requested once. A thread that holds engine.lock between
-	 * ibv_wr_start() and ibv_wr_complete() may wait for it: its holder takes no lock of the engine.
+	 * Held over the request to join, so that each group is requested once. No lock of the
+	 * engine is acquired or held by a thread that waits for it or holds it.
 	 */
 	pthread_mutex_t lock;
 	bool is_joined;		  /* guarded by `lock` */
@@ -98,6 +99,7 @@ static int mcast_daemon_join(struct engine *engine, struct mcast_daemon *members
 	struct ipc_reply reply;
 	int ret = 0;
 
+	engine_assert_unlocked(engine);
 	pthread_mutex_lock(&membership->lock);
 	if (!membership->is_joined)
 		ret = ipc_call(&engine->client, &request, sizeof(request), NULL, 0, &reply,
@@ -113,6 +115,7 @@ static void mcast_daemon_leave(struct engine *engine, struct mcast_daemon *membe
 {
 	struct ipc_group request = mcast_daemon_request(IPC_GROUP_LEAVE, ifindex, gid);
 
+	engine_assert_locked(engine);
 	engine_send_in_order(engine, &request, sizeof(request), membership->leave);
 	membership->leave = NULL;
 }
@@ -298,11 +301,15 @@ static int group_get(struct engine *engine, uint32_t ifindex, const union ibv_gi
 	return ret;
 }
 
-/* Waits without engine.lock until the daemon has joined the group. The QP cannot be destroyed while this thread waits. */
+/*
+ * Waits until the daemon has joined the group. All locks held, once: the wait releases them. The QP
+ * cannot be destroyed while this thread waits.
+ */
 static int await_daemon(struct engine *engine, struct mcast_group *group, struct qp *qp)
 {
 	int ret;
 
+	engine_assert_once_locked(engine);
 	group->joiners++;
 	qp->attaching++;
 	engine_unlock(engine);
@@ -323,6 +330,7 @@ int mcast_attach(struct qp *qp, const union ibv_gid *gid)
 	struct mcast_group *group;
 	int ret;
 
+	engine_assert_locked(qp->context->engine);
 	if (qp->type != IBV_QPT_UD || !gid_is_multicast(gid->raw))
 		return -EINVAL;
 	ret = group_get(engine, interface_of(qp), gid, &group);
@@ -342,6 +350,7 @@ int mcast_detach(struct qp *qp, const union ibv_gid *gid)
 	struct mcast_group *group = group_find(engine, interface_of(qp), gid->raw);
 	struct member *member = group ? mcast_member_find(qp, group) : NULL;
 
+	engine_assert_locked(qp->context->engine);
 	if (!member)
 		return -EINVAL;
 	member_drop(engine, member);
@@ -350,11 +359,13 @@ int mcast_detach(struct qp *qp, const union ibv_gid *gid)
 
 bool mcast_is_attached(const struct qp *qp)
 {
+	engine_assert_locked(qp->context->engine);
 	return !list_is_empty(&qp->memberships) || qp->attaching;
 }
 
 void mcast_forget(struct qp *qp)
 {
+	engine_assert_locked(qp->context->engine);
 	while (!list_is_empty(&qp->memberships)) {
 		struct member *member = list_first_entry(&qp->memberships, struct member, qp_node);
 
@@ -381,6 +392,7 @@ unsigned int mcast_for_each(struct engine *engine, const struct mcast_origin *or
 	struct member *member;
 	unsigned int count = 0;
 
+	engine_assert_locked(engine);
 	if (!group)
 		return 0;
 	list_for_each_entry(member, &group->members, group_node) {

@@ -8,10 +8,11 @@
 #include "core/objects.h"
 
 /*
- * Multicast groups (IBA 1.x §10.5): the QPs attached to each group. A group belongs to one interface, the one of its
- * QPs' device; the same address on another interface is another group. The first attached QP makes a transport join the
- * group, the last detached QP makes it leave. engine.lock is held by all callers; mcast_attach() releases it while it
- * waits for the daemon.
+ * Multicast groups (IBA 1.x §10.5): the QPs attached to each group. A group belongs to one
+ * interface, the one of its QPs' device; the same address on another interface is another group.
+ * The first attached QP makes a transport join the group, the last detached QP makes it leave. All
+ * functions with a `struct qp` or a `struct engine` are called with engine.lock held;
+ * mcast_attach() releases it while it waits for the daemon.
  */
 
 /* The limits that ibv_query_device() reports; they are enforced. */

@@ -7,6 +7,7 @@
 #include "base/fault.h"
 #include "core/context.h"
 #include "core/cq.h"
+#include "core/lock_check.h"
 
 #define NS_PER_US UINT64_C(1000)
 
@@ -24,6 +25,8 @@ bool moderation_is_due(struct cq *cq)
 {
 	struct moderation *moderation = &cq->moderation;
 
+	cq_assert_locked(cq);
+	engine_assert_any_locked(cq->context->engine);
 	/* No timer runs after the engine thread has ended. */
 	if (is_off(moderation) || !cq->channel || cq->context->engine->is_fatal)
 		return true;
@@ -44,12 +47,15 @@ static void start_timer(struct cq *cq)
 
 void moderation_wait(struct cq *cq)
 {
+	engine_assert_any_locked(cq->context->engine);
+	cq_assert_unlocked(cq);
 	if (cq->moderation.pending == 1)
 		start_timer(cq);
 }
 
 void moderation_end(struct cq *cq)
 {
+	engine_assert_locked(cq->context->engine);
 	cq->moderation.pending = 0;
 	if (cq->moderation.timer.is_pending)
 		timer_cancel(&cq->context->engine->timers, &cq->moderation.timer);
@@ -70,6 +76,7 @@ void moderation_flush(struct engine *engine)
 {
 	struct cq *cq;
 
+	engine_assert_locked(engine);
 	list_for_each_entry(cq, &engine->cqs, node) {
 		if (cq->moderation.pending)
 			cq_report(cq);

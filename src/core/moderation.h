@@ -11,9 +11,15 @@
  */
 void moderation_init(struct cq *cq);
 
-/* Counts a completion that the CQ is armed for. Returns whether its event is due. engine.lock held. */
+/*
+ * Counts a completion that the CQ is armed for. Returns whether its event is due. The lock of the
+ * QP and cq.lock held.
+ */
 bool moderation_is_due(struct cq *cq);
-/* The event is not due: starts the timer. engine.lock held, and not cq.lock. */
+/*
+ * The event is not due: starts the timer. engine.lock held, because the CQ has a channel; cq.lock
+ * not held.
+ */
 void moderation_wait(struct cq *cq);
 /* The event was posted, or the CQ is destroyed. engine.lock held. */
 void moderation_end(struct cq *cq);

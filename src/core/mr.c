@@ -14,6 +14,7 @@
 #include "core/device.h"
 #include "core/dm.h"
 #include "core/failure.h"
+#include "core/lock_check.h"
 #include "core/memory.h"
 #include "core/pd.h"
 #include "core/transport.h"
@@ -35,6 +36,7 @@ struct mr_range {
 
 struct mr *mr_find(struct engine *engine, uint32_t key)
 {
+	engine_assert_any_locked(engine);
 	return id_table_get(&engine->mrs, key);
 }
 
@@ -127,12 +129,12 @@ static int mr_add(struct engine *engine, struct mr *mr)
 
 	if (ret)
 		return ret;
-	ret = device_count_add(mr->pd->context->device, DEVICE_MR);
+	ret = device_count_add(mr->pd->context->engine, mr->pd->context->device, DEVICE_MR);
 	if (ret)
 		return ret;
 	ret = id_table_add(&engine->mrs, mr, &handle);
 	if (ret) {
-		device_count_drop(mr->pd->context->device, DEVICE_MR);
+		device_count_drop(mr->pd->context->engine, mr->pd->context->device, DEVICE_MR);
 		return ret == -ENOSPC ? -ENOMEM : ret;
 	}
 	mr->key = (uint32_t)handle;
@@ -354,12 +356,13 @@ static void mr_forget(struct engine *engine, struct mr *mr)
 {
 	id_table_remove(&engine->mrs, mr->key);
 	engine->mr_changes++;
-	device_count_drop(mr->pd->context->device, DEVICE_MR);
+	device_count_drop(mr->pd->context->engine, mr->pd->context->device, DEVICE_MR);
 }
 
 /* Deregisters the MR itself, also if it has other handles. engine.lock held. */
 static int mr_end(struct engine *engine, struct mr *mr)
 {
+	engine_assert_all_locked(engine);
 	if (mr->is_revoked)
 		return -EINVAL;
 	if (mr->windows || mr->is_changing)
@@ -385,6 +388,7 @@ static void mr_let_go(struct mr *mr)
 {
 	struct mr *original = mr->original ? mr->original : mr;
 
+	engine_assert_locked(mr->pd->context->engine);
 	if (mr->original) {
 		original->names--;
 		pd_put(mr->pd);
@@ -426,6 +430,7 @@ static int mr_add_name(struct mr *name, uint32_t handle)
 	struct mr *mr = mr_find(engine, handle);
 	int ret = engine_usable(engine);
 
+	engine_assert_all_locked(name->pd->context->engine);
 	if (ret)
 		return ret;
 	if (name->pd->context->is_foreign)
@@ -481,6 +486,7 @@ void mr_revoke_all(struct context *context)
 	uint32_t cursor = 0;
 	struct mr *mr;
 
+	engine_assert_all_locked(context->engine);
 	while ((mr = id_table_next(&engine->mrs, &cursor))) {
 		if (!context_is_kin(mr->pd->context, context))
 			continue;

@@ -4,7 +4,10 @@
 
 #include "core/objects.h"
 
-/* The MR with this key, or NULL. engine.lock held. */
+/*
+ * The MR with this key, or NULL. engine.lock or the lock of a shard held: the table changes with
+ * all locks held.
+ */
 struct mr *mr_find(struct engine *engine, uint32_t key);
 
 /*
@@ -39,7 +42,7 @@ struct mr_mapping {
 struct ibv_mr *mr_register_mapping(struct ibv_pd *pd, const struct mr_mapping *mapping,
 				   size_t length, uint64_t iova, unsigned int access);
 
-/* Unpublishes all MRs of a context that is being closed. engine.lock held. */
+/* Unpublishes all MRs of a context that is being closed. All locks held. */
 void mr_revoke_all(struct context *context);
 
 #endif

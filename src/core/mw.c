@@ -54,12 +54,12 @@ static int mw_add(struct engine *engine, struct mw *mw)
 
 	if (ret)
 		return ret;
-	ret = device_count_add(mw->pd->context->device, DEVICE_MW);
+	ret = device_count_add(mw->pd->context->engine, mw->pd->context->device, DEVICE_MW);
 	if (ret)
 		return ret;
 	ret = id_table_add(&engine->mws, mw, &handle);
 	if (ret) {
-		device_count_drop(mw->pd->context->device, DEVICE_MW);
+		device_count_drop(mw->pd->context->engine, mw->pd->context->device, DEVICE_MW);
 		return ret == -ENOSPC ? -ENOMEM : ret;
 	}
 	mw->pub.handle = (uint32_t)handle;
@@ -110,7 +110,7 @@ int mw_dealloc(struct ibv_mw *ibmw)
 	/* A bound window may be deallocated; its rkey becomes invalid (IBA 1.x §11.2.10.13). */
 	unbind(mw);
 	id_table_remove(&engine->mws, mw->pub.handle);
-	device_count_drop(mw->pd->context->device, DEVICE_MW);
+	device_count_drop(mw->pd->context->engine, mw->pd->context->device, DEVICE_MW);
 	pd_put(mw->pd);
 	engine_unlock(engine);
 	free(mw);

@@ -19,20 +19,26 @@
 #include "profile/profile.h"
 
 /*
- * The library's representation of the verbs objects. Each struct starts with the public struct that the application
- * holds, so that container_of converts between the two.
+ * The library's representation of the verbs objects. Each struct starts with the public struct that
+ * the application holds, so that container_of converts between the two.
  *
  * Locks, in the order in which they may be taken:
+ *
  *   shard.lock            the QPs of a shard other than 0 (shard.h), in the order of the shards
- *   engine.lock           all other state of QPs, WQs, SRQs, MRs and transports; one per process, held for a short time only
+ *   engine.lock           all other QPs with their queues, SRQs and transports; one per process,
+ *                         for short work only
+ *   all of these          changes of MRs and of the tables of MRs and QPs, which are read with any
+ *                         of these locks
  *   cq.lock               the ring and the notification state of one CQ
  *   channel.lock          the queue of CQs of one completion channel
  *   context.events_lock   the queue of async events of one context
- * ibv_qp.mutex, ibv_cq.mutex and ibv_srq.mutex are public fields. They guard the counts of acknowledged events and are
- * taken last.
  *
- * A thread performs no blocking socket I/O while it holds one of these locks. Requests that need the daemon's reply are
- * made without engine.lock; messages under engine.lock are sent without waiting.
+ * ibv_qp.mutex, ibv_cq.mutex and ibv_srq.mutex are public fields. They guard the counts of
+ * acknowledged events and are taken last.
+ *
+ * A thread performs no blocking socket I/O while it holds one of these locks. Requests that need
+ * the daemon's reply are made without engine.lock; messages under engine.lock are sent without
+ * waiting.
  */
 
 struct comp_cntr;
@@ -130,7 +136,10 @@ struct pd {
 	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
 };
 
-/* A memory region. Found by key in engine.mrs; guarded by engine.lock. lkey == rkey. */
+/*
+ * A memory region. Found by key in engine.mrs. Changes with all locks held (engine_lock()), so that
+ * the data path of each shard may read it. lkey == rkey.
+ */
 struct mr {
 	struct ibv_mr pub;
 	struct pd *pd;
@@ -172,7 +181,10 @@ struct cqe {
 	uint64_t wallclock_ns;
 };
 
-/* Interrupt moderation of a CQ (moderation.h); off if both limits are 0. engine.lock. */
+/*
+ * Interrupt moderation of a CQ (moderation.h); off if both limits are 0. Guarded by engine.lock;
+ * the limits change with all locks held.
+ */
 struct moderation {
 	uint16_t count;	    /* number of completions that triggers the event; 0: no limit */
 	uint16_t period_us; /* time that triggers the event; 0: no limit */
@@ -181,8 +193,9 @@ struct moderation {
 };
 
 /*
- * A completion queue. Producers hold engine.lock; consumers hold cq.lock. The entries are [tail, head) of a
- * power-of-two ring. The ring is mapped with mmap(), so that unused entries take no memory.
+ * A completion queue. cq.lock guards the ring and the notification state; producers also hold the
+ * lock of the QP (core/qp_lock.h). The entries are [tail, head) of a power-of-two ring. The ring is
+ * mapped with mmap(), so that unused entries take no memory.
  */
 struct cq {
 	union {

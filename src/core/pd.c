@@ -9,6 +9,7 @@
 #include "core/context.h"
 #include "core/device.h"
 #include "core/domain.h"
+#include "core/lock_check.h"
 
 /* A protection domain, stored in engine.pds under its id. Its handles (struct pd, "names") come from ibv_alloc_pd() and
  * ibv_import_pd(). Freed with its last handle. Guarded by engine.lock. */
@@ -21,7 +22,7 @@ struct pd_body {
 static void body_free(struct engine *engine, struct pd_body *body)
 {
 	id_table_remove(&engine->pds, body->id);
-	device_count_drop(body->device, DEVICE_PD);
+	device_count_drop(engine, body->device, DEVICE_PD);
 	free(body);
 }
 
@@ -31,7 +32,7 @@ static struct pd_body *pd_body_new(struct engine *engine, struct device *device,
 	uint64_t id;
 
 	*error = -ENOMEM;
-	if (!body || device_count_add(device, DEVICE_PD))
+	if (!body || device_count_add(engine, device, DEVICE_PD))
 		goto err_count;
 	if (id_table_add(&engine->pds, body, &id))
 		goto err_id;
@@ -42,7 +43,7 @@ static struct pd_body *pd_body_new(struct engine *engine, struct device *device,
 	return body;
 
 err_id:
-	device_count_drop(device, DEVICE_PD);
+	device_count_drop(engine, device, DEVICE_PD);
 err_count:
 	free(body);
 	return NULL;
@@ -100,6 +101,7 @@ static int pd_add_name(struct engine *engine, struct pd *pd, uint32_t handle)
 	const struct pd *other;
 	int ret = engine_usable(engine);
 
+	engine_assert_locked(engine);
 	if (ret)
 		return ret;
 	if (pd->context->is_foreign)
@@ -188,6 +190,7 @@ void ibv_unimport_pd(struct ibv_pd *ibpd)
 
 void pd_put(struct pd *pd)
 {
+	engine_assert_locked(pd->context->engine);
 	pd->users--;
 	if (pd->is_unimported && !pd->users)
 		pd_name_end(pd);

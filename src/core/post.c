@@ -14,6 +14,7 @@
 #include "core/engine.h"
 #include "core/failure.h"
 #include "core/fault_points.h"
+#include "core/lock_check.h"
 #include "core/mw.h"
 #include "core/opcode.h"
 #include "core/probe.h"
@@ -42,6 +43,7 @@ int post_check_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
 {
 	int ret = opcode_check(qp, opcode);
 
+	qp_assert_locked(qp);
 	return ret ? ret : -fault_wr_post(qp, opcode);
 }
 
@@ -49,6 +51,7 @@ struct send_wqe *post_next_wqe(struct qp *qp)
 {
 	struct send_queue *sq = &qp->sq;
 
+	qp_assert_locked(qp);
 	if (sq->head - sq->una >= sq->max_wr)
 		return NULL;
 	return sq_wqe(sq, sq->head);
@@ -56,6 +59,7 @@ struct send_wqe *post_next_wqe(struct qp *qp)
 
 void post_kick(struct qp *qp)
 {
+	qp_assert_locked(qp);
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE) {
 		failure_flushed(qp, qp->sq.head - qp->sq.una, 0);
 		sq_flush(qp);

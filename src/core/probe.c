@@ -7,6 +7,7 @@
 #include "core/device.h"
 #include "core/engine.h"
 #include "core/fault_points.h"
+#include "core/lock_check.h"
 #include "core/opcode.h"
 #include "core/trace_points.h"
 #include "core/transport.h"
@@ -104,6 +105,7 @@ void probe_emit_paths(struct engine *engine)
 	const struct qp *qp;
 	uint32_t cursor = 0;
 
+	engine_assert_locked(engine);
 	while ((qp = qp_table_next(&engine->qps, &cursor))) {
 		if (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
 		    qp->state == IBV_QPS_SQD)

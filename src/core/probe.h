@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "base/trace.h"
+#include "core/lock_check.h"
 #include "core/objects.h"
 #include "core/usage.h"
 
@@ -53,9 +54,14 @@ static inline void trace_async_event(const struct context *context, uint32_t qpn
 		emit_async_event(context, qpn, pub);
 }
 
-/* The only function that changes the state of an existing QP. engine.lock held. */
+/*
+ * The only function that changes the state of an existing QP. engine.lock and the lock of the QP
+ * held.
+ */
 static inline void qp_set_state(struct qp *qp, enum ibv_qp_state to)
 {
+	engine_assert_locked(qp->context->engine);
+	qp_assert_locked(qp);
 	if (trace_is_on())
 		emit_qp_state(qp, to);
 	qp->state = to;

@@ -13,6 +13,7 @@
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/device.h"
+#include "core/lock_check.h"
 #include "core/mcast.h"
 #include "core/mw.h"
 #include "core/probe.h"
@@ -23,6 +24,7 @@
 
 struct qp *qp_find(struct engine *engine, uint32_t qpn)
 {
+	engine_assert_any_locked(engine);
 	return qp_table_get(&engine->qps, qpn);
 }
 
@@ -36,6 +38,8 @@ void qp_unstarve(struct qp *qp)
 
 void qp_publish(struct qp *qp)
 {
+	engine_assert_locked(qp->context->engine);
+	qp_assert_locked(qp);
 	for (int i = 0; transports[i]; i++) {
 		if (transports[i]->publish_qp)
 			transports[i]->publish_qp(qp);
@@ -46,6 +50,7 @@ int qp_revoke(struct qp *qp)
 {
 	int ret = 0;
 
+	engine_assert_once_locked(qp->context->engine);
 	for (int i = 0; !ret && transports[i]; i++) {
 		if (transports[i]->revoke_qp)
 			ret = transports[i]->revoke_qp(qp);
@@ -74,6 +79,7 @@ void qp_reset(struct qp *qp)
 	struct engine *engine = qp->context->engine;
 	uint32_t under_way;
 
+	engine_assert_all_locked(qp->context->engine);
 	qp_unstarve(qp);
 	if (!engine->is_orphan)
 		timer_cancel(&engine->timers, &qp->lost_timer);
@@ -114,9 +120,10 @@ void qp_set_lock(struct qp *qp, enum qp_lock lock)
 		atomic_fetch_or(&qp->recv_cq->shards, shards);
 }
 
-/* Removes the QP from the engine's tables and releases the objects that it uses. engine.lock held. */
+/* Removes the QP from the engine's tables and releases the objects that it uses. All locks held. */
 static void qp_remove(struct engine *engine, struct qp *qp)
 {
+	engine_assert_all_locked(engine);
 	/* A child after fork() shares memory with the peers of its parent, so it releases only its private copy. */
 	if (engine->is_orphan) {
 		qp->transport = NULL;
@@ -127,7 +134,7 @@ static void qp_remove(struct engine *engine, struct qp *qp)
 	comp_cntr_detach_all(qp);
 	mw_forget_qp(qp);
 	qp_table_remove(&engine->qps, qp);
-	device_count_drop(qp->context->device, DEVICE_QP);
+	device_count_drop(qp->context->engine, qp->context->device, DEVICE_QP);
 	if (qp->type == IBV_QPT_UD)
 		engine->datagrams.qp_count--;
 	qp_count_parts(qp, -1);
@@ -149,6 +156,7 @@ static struct qp *qp_end(struct engine *engine, struct qp *handle)
 {
 	struct qp *qp = qp_of_handle(handle);
 
+	engine_assert_all_locked(engine);
 	if (qp->type == IBV_QPT_XRC_RECV && !xrc_qp_put_handle(handle))
 		return NULL;
 	qp_remove(engine, qp);
@@ -159,6 +167,7 @@ void qp_free_orphaned(struct qp *qp)
 {
 	struct engine *engine = qp->context->engine;
 
+	engine_assert_all_locked(qp->context->engine);
 	qp_remove(engine, qp);
 	context_put(qp->context);
 	qp_free(qp);
@@ -219,6 +228,7 @@ static void qp_fill_init_attr(const struct qp *qp, struct ibv_qp_init_attr *attr
 
 void qp_fill_attr(const struct qp *qp, struct ibv_qp_attr *attr)
 {
+	qp_assert_locked(qp);
 	*attr = qp->attr;
 	attr->qp_state = qp->state;
 	attr->cur_qp_state = qp->state;

@@ -15,17 +15,18 @@
  */
 #define QP_ATTR_COMPAT_BYTES offsetof(struct ibv_qp_attr, rate_limit)
 
-/*
- * The QP failed without a call of the application (a failed WR, an error of the peer): enters ERR, halts its transport,
- * flushes both queues in order, and reports `event` unless it is QP_NO_EVENT. engine.lock held. No effect in ERR or
- * RESET.
- */
 #define QP_NO_EVENT ((enum ibv_event_type) - 1)
+
+/*
+ * The QP failed without a call of the application (a failed WR, an error of the peer): enters ERR,
+ * halts its transport, flushes both queues in order, and reports `event` unless it is QP_NO_EVENT.
+ * No effect in ERR or RESET. The lock of the QP held; takes engine.lock.
+ */
 void qp_enter_error(struct qp *qp, enum ibv_event_type event);
 
 /*
  * Returns 0 when no peer accesses memory through the QP on the one-sided path any more. -EBUSY: a peer may still do so;
- * the QP is unchanged. May release engine.lock.
+ * the QP is unchanged. All locks held, once: may release them.
  */
 int qp_revoke(struct qp *qp) __attribute__((warn_unused_result));
 
@@ -38,7 +39,10 @@ void qp_lost_completion(struct engine *engine, uint32_t qpn);
 /* qp_enter_error(), deferred to a timer for the same reason. engine.lock held. */
 void qp_error_later(struct qp *qp, enum ibv_event_type event);
 
-/* Publishes the QP's state through the transports, for peers and `usrdma status`. engine.lock held. */
+/*
+ * Publishes the QP's state through the transports, for peers and `usrdma status`. engine.lock and
+ * the lock of the QP held.
+ */
 void qp_publish(struct qp *qp);
 
 /* The QP does not wait for a receive WR of its SRQ any more. */
@@ -47,28 +51,38 @@ void qp_unstarve(struct qp *qp);
 /* Initializes the timer of qp_error_later(). */
 void qp_error_init(struct qp *qp);
 
-/* First message on a QP in RTR: reports IBV_EVENT_COMM_EST, once. engine.lock held. */
+/*
+ * First message on a QP in RTR: reports IBV_EVENT_COMM_EST, once. The lock of the QP held; takes
+ * engine.lock.
+ */
 void qp_comm_established(struct qp *qp);
 
-/* The QP of this process with that number, or NULL. engine.lock held. */
+/*
+ * The QP of this process with that number, or NULL. engine.lock or the lock of a shard held: the
+ * table changes with all locks held.
+ */
 struct qp *qp_find(struct engine *engine, uint32_t qpn);
 
 /* Sets the lock of the QP's data path (qp_lock.h), and lets polls of its CQs run its shard. */
 void qp_set_lock(struct qp *qp, enum qp_lock lock);
 
 /*
- * A send of the QP failed locally; its completion was pushed. RC enters ERR, as above. UC and UD enter SQE: the send
- * queue is flushed and receiving continues (IBA 1.x §10.3.1.6). engine.lock held.
+ * A send of the QP failed locally; its completion was pushed. RC enters ERR, as above. UC and UD
+ * enter SQE: the send queue is flushed and receiving continues (IBA 1.x §10.3.1.6). The lock of the
+ * QP held; takes engine.lock.
  */
 void qp_enter_send_error(struct qp *qp);
 
 /*
  * A send WQE completed. In SQD, reports IBV_EVENT_SQ_DRAINED if requested and all outstanding WQEs are complete.
- * engine.lock held.
+ * The lock of the QP held; takes engine.lock.
  */
 void qp_check_drained(struct qp *qp);
 
-/* Resets the QP to its state after creation: empty queues, no completions in its CQs. engine.lock held. */
+/*
+ * Resets the QP to its state after creation: empty queues, no completions in its CQs. All locks
+ * held.
+ */
 void qp_reset(struct qp *qp);
 
 /* Frees the memory of a QP that is in no table. */
@@ -77,13 +91,13 @@ void qp_free(struct qp *qp);
 /* Changes the user counts of the QP's objects by 1 or -1. For XRC_RECV the only object is the xrcd of the handle. */
 void qp_count_parts(struct qp *qp, int by);
 
-/* Destroys an orphaned QP (xrc_remote.h). engine.lock held. */
+/* Destroys an orphaned QP (xrc_remote.h). All locks held. */
 void qp_free_orphaned(struct qp *qp);
 
-/* Fills in the attributes that ibv_query_qp() returns. engine.lock held. */
+/* Fills in the attributes that ibv_query_qp() returns. The lock of the QP held. */
 void qp_fill_attr(const struct qp *qp, struct ibv_qp_attr *attr);
 
-/* ibv_modify_qp() through a handle in another process; 0 or -errno. engine.lock held. */
+/* ibv_modify_qp() through a handle in another process; 0 or -errno. All locks held. */
 int qp_modify_of_handle(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	__attribute__((warn_unused_result));
 

@@ -5,6 +5,7 @@
 #include "core/async.h"
 #include "core/engine.h"
 #include "core/failure.h"
+#include "core/lock_check.h"
 #include "core/probe.h"
 #include "core/transport.h"
 #include "core/wq.h"
@@ -33,6 +34,7 @@ void qp_enter_error(struct qp *qp, enum ibv_event_type event)
 {
 	struct engine *engine = qp->context->engine;
 
+	qp_assert_locked(qp);
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET)
 		return;
 	engine_lock_base(engine);
@@ -49,6 +51,7 @@ static void completion_was_lost(struct timer *timer, uint64_t now_ns)
 
 void qp_error_later(struct qp *qp, enum ibv_event_type event)
 {
+	engine_assert_locked(qp->context->engine);
 	/* A QP in ERR needs no further transition. */
 	if (qp->state == IBV_QPS_ERR || qp->lost_timer.is_pending)
 		return;
@@ -61,6 +64,7 @@ void qp_lost_completion(struct engine *engine, uint32_t qpn)
 {
 	struct qp *qp = qp_find(engine, qpn);
 
+	engine_assert_locked(engine);
 	if (!qp || qp->state == IBV_QPS_ERR)
 		return;
 	qp->has_lost_completion = true;
@@ -69,6 +73,7 @@ void qp_lost_completion(struct engine *engine, uint32_t qpn)
 
 void qp_enter_send_error(struct qp *qp)
 {
+	qp_assert_locked(qp);
 	if (qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD) {
 		qp_enter_error(qp, QP_NO_EVENT);
 		return;
@@ -86,6 +91,7 @@ void qp_enter_send_error(struct qp *qp)
 
 void qp_check_drained(struct qp *qp)
 {
+	qp_assert_locked(qp);
 	if (qp->state != IBV_QPS_SQD || qp->sq.una != qp->sq.begun || !qp->attr.en_sqd_async_notify)
 		return;
 	qp->attr.en_sqd_async_notify = 0;
@@ -96,6 +102,7 @@ void qp_check_drained(struct qp *qp)
 
 void qp_comm_established(struct qp *qp)
 {
+	qp_assert_locked(qp);
 	if (qp->state != IBV_QPS_RTR || qp->has_comm_est)
 		return;
 	qp->has_comm_est = true;

@@ -12,6 +12,7 @@
 #include "core/device.h"
 #include "core/failure.h"
 #include "core/fault_points.h"
+#include "core/lock_check.h"
 #include "core/probe.h"
 #include "core/qp.h"
 #include "core/qp_state.h"
@@ -268,6 +269,7 @@ static int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 
 int qp_modify_of_handle(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
+	engine_assert_all_locked(qp->context->engine);
 	return qp_modify(qp, attr, mask_of_half(qp->type, mask));
 }
 

@@ -2,6 +2,7 @@
 #include "core/qpn.h"
 
 #include "core/engine.h"
+#include "core/lock_check.h"
 
 /* QP0 and QP1 are reserved. The lowest two QPNs of every QPN range (slot) are not assigned. */
 #define QPN_FIRST 2u
@@ -51,6 +52,7 @@ static bool find_free(struct engine *engine, uint32_t shard, uint32_t *found)
 
 bool qpn_choose(struct engine *engine, uint32_t shard, uint32_t *qpn)
 {
+	engine_assert_all_locked(engine);
 	if (!find_free(engine, shard, qpn) && (!shard || !find_free(engine, 0, qpn)))
 		return false;
 	qpn_note_given(engine, *qpn % IPC_SLOT_QPNS);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/requester.h"
 
+#include "core/lock_check.h"
 #include "core/mw.h"
 #include "core/opcode.h"
 #include "core/qp.h"
@@ -50,6 +51,7 @@ enum requester_next requester_prepare(struct qp *qp, uint32_t requests_out,
 {
 	struct send_wqe *wqe = sq_wqe(&qp->sq, qp->sq.nxt);
 
+	qp_assert_locked(qp);
 	/* A WQE that is sent again has passed the fence. */
 	if ((wqe->send_flags & IBV_SEND_FENCE) && wqe->state == SEND_WQE_POSTED && requests_out)
 		return REQUESTER_NEXT_WAIT;
@@ -63,6 +65,7 @@ enum requester_next requester_prepare(struct qp *qp, uint32_t requests_out,
 
 void requester_fail(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_err)
 {
+	qp_assert_locked(qp);
 	sq_retire(qp, status, vendor_err);
 	qp_enter_send_error(qp);
 }

@@ -6,9 +6,9 @@
 #include "core/vendor_err.h"
 
 /*
- * The transport-independent part of a requester: which WQE of the send queue is processed next, the checks before it is
- * sent, the execution of local operations, and failures. The transport advances nxt when it has sent a WQE. engine.lock
- * held.
+ * The transport-independent part of a requester: which WQE of the send queue is processed next, the
+ * checks before it is sent, the execution of local operations, and failures. The transport advances
+ * nxt when it has sent a WQE. The lock of the QP guards the queue.
  */
 
 /* What the transport does with the WQE at nxt. */
@@ -26,13 +26,17 @@ struct requester_error {
 };
 
 /*
- * Checks the WQE at nxt. requests_out: outstanding WQEs that have a response of their own. A local operation is executed
- * once, also if preceding WQEs are sent again; it is complete (SEND_WQE_DONE) when all preceding WQEs are.
+ * Checks the WQE at nxt. requests_out: outstanding WQEs that have a response of their own. A local
+ * operation is executed once, also if preceding WQEs are sent again; it is complete (SEND_WQE_DONE)
+ * when all preceding WQEs are. The lock of the QP held.
  */
 enum requester_next requester_prepare(struct qp *qp, uint32_t requests_out,
 				      struct requester_error *error);
 
-/* Completes the oldest WQE with the error. The other WQEs are flushed, and the QP enters ERR (UC, UD: SQE). */
+/*
+ * Completes the oldest WQE with the error. The other WQEs are flushed, and the QP enters ERR (UC,
+ * UD: SQE). The lock of the QP held.
+ */
 void requester_fail(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_err);
 
 /* The time without a response after which a request is retried; 0: unlimited (IBA 1.x §9.9.2.1.1). */

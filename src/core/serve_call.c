@@ -16,6 +16,7 @@
 #include "core/engine.h"
 #include "core/engine_serve.h"
 #include "core/engine_watch.h"
+#include "core/lock_check.h"
 
 #define EVENTS 64
 
@@ -69,7 +70,7 @@ void usrdma_serve_close(struct usrdma_serve *pub)
 	struct engine *engine = serve->engine;
 
 	engine_lock(engine);
-	watch_set_close(&serve->set);
+	watch_set_close(engine, &serve->set);
 	engine->serve.set_count--;
 	engine_unlock(engine);
 	free(serve);
@@ -99,6 +100,7 @@ static enum serve_state turn(struct engine *engine)
 {
 	bool is_busy = engine_turn(engine);
 
+	engine_assert_locked(engine);
 	if (!list_is_empty(&engine->signals))
 		return SERVE_SIGNALLED;
 	return is_busy ? SERVE_BUSY : SERVE_IDLE;

@@ -5,6 +5,7 @@
 
 #include "base/user_copy.h"
 #include "core/engine.h"
+#include "core/lock_check.h"
 #include "core/mr.h"
 #include "core/null_mr.h"
 
@@ -61,6 +62,7 @@ enum vendor_err sge_check_cached(struct sge_cache *cache, const struct pd *pd,
 {
 	uint64_t offset = sge->addr - cache->iova;
 
+	engine_assert_any_locked(pd->context->engine);
 	/* A failed comparison only means that the entry does not apply, also for an SGE without bytes. */
 	if (cache->mr_changes != pd->context->engine->mr_changes || cache->lkey != sge->lkey ||
 	    offset >= cache->length || sge->length > cache->length - offset ||
@@ -77,6 +79,7 @@ enum vendor_err sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset,
 	uint32_t left = bytes;
 	int n = 0;
 
+	qp_assert_locked(qp);
 	if (wqe->is_inline) {
 		iov[0].iov_base = wqe->data + offset;
 		iov[0].iov_len = bytes;
@@ -134,6 +137,7 @@ enum vendor_err sge_copy_from(struct qp *qp, struct send_wqe *wqe, uint32_t offs
 {
 	uint8_t *at = to;
 
+	qp_assert_locked(qp);
 	if (wqe->is_inline) {
 		memcpy(to, wqe->data + offset, bytes);
 		return VENDOR_ERR_NONE;
@@ -163,6 +167,7 @@ enum vendor_err sge_copy_to(struct qp *qp, struct send_wqe *wqe, uint32_t offset
 {
 	const uint8_t *at = from;
 
+	qp_assert_locked(qp);
 	while (bytes) {
 		struct iovec iov[COPY_IOVS];
 		struct sge_iovs iovs = {.iov = iov, .max = COPY_IOVS};

@@ -23,9 +23,10 @@ struct sge_iovs {
 };
 
 /*
- * Finds the memory of the bytes [offset, offset + bytes) of a send WQE. Each SGE is checked against its MR (lkey, PD, bounds,
- * LOCAL_WRITE if for_write). Returns VENDOR_ERR_NONE, or the error of an invalid SGE; count and bytes of *iovs are not set then.
- * iovs->bytes is less than `bytes` if iovs->max is too small or if the SGEs are shorter. engine.lock held.
+ * Finds the memory of the bytes [offset, offset + bytes) of a send WQE. Each SGE is checked against
+ * its MR (lkey, PD, bounds, LOCAL_WRITE if for_write). Returns VENDOR_ERR_NONE, or the error of an
+ * invalid SGE; count and bytes of *iovs are not set then. iovs->bytes is less than `bytes` if
+ * iovs->max is too small or if the SGEs are shorter. The lock of the QP held.
  */
 enum vendor_err sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset, uint32_t bytes,
 			   bool for_write, struct sge_iovs *iovs)
@@ -34,7 +35,7 @@ enum vendor_err sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset,
 /*
  * Copies the bytes [offset, offset + bytes) of a send WQE from its SGEs or inline data, or to its SGEs. Each SGE is
  * checked as by sge_gather(). Returns VENDOR_ERR_NONE, or the error of an invalid SGE (LKEY_BOUNDS: the SGEs are shorter);
- * part of the bytes may be copied then. engine.lock held.
+ * part of the bytes may be copied then. The lock of the QP held.
  */
 enum vendor_err sge_copy_from(struct qp *qp, struct send_wqe *wqe, uint32_t offset, void *to,
 			      uint32_t bytes) __attribute__((warn_unused_result));
@@ -43,7 +44,7 @@ enum vendor_err sge_copy_to(struct qp *qp, struct send_wqe *wqe, uint32_t offset
 
 /*
  * As sge_check(), for an SGE of the work queue that owns the cache. `pd` is the PD of all SGEs of that queue. engine.lock
- * held.
+ * or the lock of the shard held that guards the queue.
  */
 enum vendor_err sge_check_cached(struct sge_cache *cache, const struct pd *pd,
 				 const struct ibv_sge *sge, bool for_write, uint8_t **at)

@@ -3,6 +3,7 @@
 
 #include "core/domain.h"
 #include "core/engine.h"
+#include "core/lock_check.h"
 #include "core/objects.h"
 #include "core/transport.h"
 
@@ -36,6 +37,7 @@ uint32_t shard_choose(const struct qp *qp)
 
 bool shards_open(struct engine *engine)
 {
+	engine_assert_all_locked(engine);
 	if (engine->shards.are_open)
 		return true;
 	if (engine->shards.all_depth != 1)
@@ -138,6 +140,7 @@ bool shards_poll(struct engine *engine, uint32_t numbers)
 
 void shards_run_idle(struct engine *engine)
 {
+	engine_assert_locked(engine);
 	for (uint32_t i = 1; i < SHARDS; i++) {
 		struct shard *shard = &engine->shards.each[i];
 		unsigned int uses = atomic_load_explicit(&shard->uses, memory_order_relaxed);

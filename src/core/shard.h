@@ -10,17 +10,19 @@
 #include "ipc/msg.h"
 
 /*
- * Shards: parts of the engine with a lock of their own, so that threads which use different QPs and CQs do not wait for each
- * other (ADR 0054). A QPN names the shard of its QP: the last SHARD_QPNS numbers of a slot are those of the last shard, and so
- * on; all other numbers belong to shard 0, whose lock is engine.lock. Until the first QP of another shard is created, a process
- * has only shard 0.
+ * Shards: parts of the engine with a lock of their own, so that threads which use different QPs and
+ * CQs do not wait for each other (ADR 0054). A QPN names the shard of its QP: the last SHARD_QPNS
+ * numbers of a slot are those of the last shard, and so on; all other numbers belong to shard 0,
+ * whose lock is engine.lock. Until the first QP of another shard is created, a process has only
+ * shard 0.
  *
- * The lock of a shard guards its QPs, their queues, and the FIFOs between them and their peers. engine.lock guards everything
- * else, also the QPs of shard 0. Locks are acquired in the order of the shards, engine.lock last:
+ * The lock of a shard guards its QPs, their queues, and the FIFOs between them and their peers.
+ * engine.lock guards everything else, also the QPs of shard 0. Locks are acquired in the order of
+ * the shards, engine.lock last:
  *
  *   engine_lock()       all locks. Calls that create, change or destroy objects, timers, and the engine thread.
- *   engine_lock_base()  engine.lock only. The data path of shard 0. With the lock of a shard held:
- *                       what rarely happens on its data path and concerns objects of the
+ *   engine_lock_base()  engine.lock only. The data path of shard 0. In addition to the lock of a
+ *                       shard: what rarely happens on its data path and concerns objects of the
  *                       process, as errors, timers, doorbells and memory windows.
  *   qp_lock()           what the data path of one QP needs (core/qp_lock.h).
  */
@@ -62,11 +64,15 @@ struct shards {
 };
 
 /*
- * Opens the shards. false: not now, because the calling thread holds all locks more than once. engine_lock() held.
+ * Opens the shards. false: not now, because the calling thread holds all locks more than once. All
+ * locks held.
  */
 bool shards_open(struct engine *engine);
 
-/* In the child of a fork(), with the locks held that the fork handlers acquire. */
+/*
+ * In the child of a fork(): initialises the locks of the shards, which the fork handler of the
+ * parent has acquired.
+ */
 void shards_init_locks_in_child(struct engine *engine);
 
 /*

@@ -10,6 +10,7 @@
 #include "core/call_failed.h"
 #include "core/context.h"
 #include "core/device.h"
+#include "core/lock_check.h"
 #include "core/pd.h"
 #include "core/wq.h"
 #include "core/xrc.h"
@@ -22,13 +23,13 @@ static int srq_add(struct engine *engine, struct srq *srq)
 		return ret;
 	if (engine->srq_count >= MAX_SRQS)
 		return -ENOMEM;
-	ret = device_count_add(srq->context->device, DEVICE_SRQ);
+	ret = device_count_add(srq->context->engine, srq->context->device, DEVICE_SRQ);
 	if (ret)
 		return ret;
 	if (srq->xrcd)
 		ret = xrc_srq_add(srq);
 	if (ret) {
-		device_count_drop(srq->context->device, DEVICE_SRQ);
+		device_count_drop(srq->context->engine, srq->context->device, DEVICE_SRQ);
 		return ret;
 	}
 	engine->srq_count++;
@@ -225,6 +226,7 @@ static int srq_alloc_queue(struct srq *srq, uint32_t max_wr, struct recv_queue *
 {
 	uint32_t max_sge;
 
+	engine_assert_unlocked(srq->context->engine);
 	if (!max_wr || max_wr > MAX_SRQ_WR)
 		return -EINVAL;
 	engine_lock(srq->context->engine);
@@ -335,7 +337,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	if (srq->xrcd)
 		xrc_srq_remove(srq);
 	engine->srq_count--;
-	device_count_drop(srq->context->device, DEVICE_SRQ);
+	device_count_drop(srq->context->engine, srq->context->device, DEVICE_SRQ);
 	pd_put(srq->pd);
 	engine_unlock(engine);
 	if (!engine->is_orphan) {

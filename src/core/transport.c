@@ -11,6 +11,7 @@
 #include "core/av_call.h"
 #include "core/device.h"
 #include "core/engine.h"
+#include "core/lock_check.h"
 #include "wire/gid.h"
 
 #define NAMES_BYTES 64
@@ -88,6 +89,7 @@ int transports_open_path(struct engine *engine, struct device *device, struct ib
 	bool is_local = device_owns_gid(engine, &grh->dgid);
 	bool is_resolved = !is_local && is_routed(engine) && !is_derived(device, grh);
 
+	engine_assert_unlocked(engine);
 	if (gid_is_multicast(grh->dgid.raw))
 		return 0;
 	if (is_resolved) {

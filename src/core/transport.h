@@ -13,8 +13,10 @@ struct ipc_failure;
 struct ipc_gid;
 
 /*
- * The operations of a transport. Unless its comment states otherwise, a member is called with engine.lock held, does not block,
- * and does not release the lock. Members that may be NULL are marked "optional".
+ * The operations of a transport. Unless its comment states otherwise, a member is called with all
+ * locks held (engine_lock()), does not block, and does not release the locks. "Path": the lock of
+ * the QP's data path is held (core/qp_lock.h), which is engine.lock or that of a shard. Members
+ * that may be NULL are marked "optional".
  */
 struct transport {
 	const char *name;
@@ -56,30 +58,36 @@ struct transport {
 	 * caller tries the next one.
 	 */
 	int (*bind)(struct qp *qp);
-	void (*ready)(struct qp *qp); /* optional: RTS, or return from SQD */
-	void (*halt)(
-		struct qp *
-			qp); /* optional: ERR: neither send nor accept; the core flushes the queues */
-	void (*unbind)(struct qp *qp); /* optional: RESET or destroy: release the QP */
-	void (*kick)(struct qp *qp);   /* WQEs were posted; required if bind() accepts a QP */
-	void (*recv_posted)(
-		struct qp *qp); /* receives were posted to a QP that had none; required as kick() */
+	/* Optional. RTS, or return from SQD. */
+	void (*ready)(struct qp *qp);
+	/*
+	 * Optional. ERR: neither sends nor accepts; the core flushes the queues. Path, and
+	 * engine.lock.
+	 */
+	void (*halt)(struct qp *qp);
+	/* Optional. RESET or destroy: releases the QP. */
+	void (*unbind)(struct qp *qp);
+	/* WQEs were posted; required if bind() accepts a QP. Path. */
+	void (*kick)(struct qp *qp);
+	/* Receives were posted to a QP that had none; required as kick(). Path. */
+	void (*recv_posted)(struct qp *qp);
 	/*
 	 * Optional. Called on all transports when the state, the peer or the access flags changed. RESET: the QP is
-	 * unpublished.
+	 * unpublished. Path, and engine.lock.
 	 */
 	void (*publish_qp)(struct qp *qp);
 	void (*publish_mr)(struct engine *engine, const struct mr *mr);
 	/*
-	 * Optional. Return 0 when no peer accesses memory through the MR or QP any more. -EBUSY: a peer may still do so after
-	 * the transport's timeout; the object is unchanged. Both block for at most that timeout, and release engine.lock while
-	 * they wait: the caller must look up every other object again.
+	 * Optional. Return 0 when no peer accesses memory through the MR or QP any more. -EBUSY: a
+	 * peer may still do so after the transport's timeout; the object is unchanged. Both block
+	 * for at most that timeout, and release the locks while they wait: the caller must look up
+	 * every other object again.
 	 */
 	int (*revoke_mr)(struct engine *engine, const struct mr *mr);
 	int (*revoke_qp)(struct qp *qp);
 	/*
 	 * Optional. Adds what the transport knows to the report of a failure of the QP: the peer's process, the region of an
-	 * rkey, retries. wqe: the failed WQE; NULL: none.
+	 * rkey, retries. wqe: the failed WQE; NULL: none. Path.
 	 */
 	void (*describe)(const struct qp *qp, const struct send_wqe *wqe,
 			 struct ipc_failure *failure);
@@ -88,28 +96,30 @@ struct transport {
 	 * tries the next one.
 	 */
 	int (*ah_open)(struct ah *ah);
+	/* engine.lock is held. */
 	void (*ah_close)(struct ah *ah);
 	/*
 	 * Sends one datagram of a UD QP; the transport does not refer to it after the call. Required if ah_open() accepts an
 	 * address handle. 0: sent, or lost like any datagram; -EAGAIN: no room now; run() calls datagram_resume() when there
-	 * is room; -EFAULT: the memory of the datagram cannot be read.
+	 * is room; -EFAULT: the memory of the datagram cannot be read. engine.lock is held.
 	 */
 	int (*send_datagram)(struct qp *qp, struct ah *ah, const struct datagram_tx *datagram);
 	/*
 	 * Optional. Called after the last of a series of send_datagram(). may_wait: the datagrams may wait for those of the next
-	 * series; then it returns true, and run() calls datagram_resume().
+	 * series; then it returns true, and run() calls datagram_resume(). engine.lock is held.
 	 */
 	bool (*datagrams_end)(struct engine *engine, bool may_wait);
 	/*
 	 * Optional. Joins a multicast group on an interface, or leaves it; at most once for each pair. leave() is only called
 	 * after join() returned 0. -EOPNOTSUPP: not supported by this transport; the caller tries the next one. -EREMOTE: the
-	 * daemon owns the receiving socket and must join.
+	 * daemon owns the receiving socket and must join. engine.lock is held.
 	 */
 	int (*join)(struct engine *engine, uint32_t ifindex, const union ibv_gid *group);
 	void (*leave)(struct engine *engine, uint32_t ifindex, const union ibv_gid *group);
 	/*
-	 * Called by ibv_poll_cq(), by a thread that waits in ibv_get_cq_event(), and by the engine thread. Returns the
-	 * number of units of work that were done.
+	 * Called by ibv_poll_cq(), by a thread that waits in ibv_get_cq_event(), and by the engine
+	 * thread. Returns the number of units of work that were done. engine.lock is held, and all
+	 * locks if engine.shards.all_depth is not 0.
 	 */
 	unsigned int (*run)(struct engine *engine);
 	/*
@@ -119,8 +129,9 @@ struct transport {
 	 */
 	unsigned int (*run_shard)(struct engine *engine, uint32_t shard);
 	/*
-	 * Optional. Called before the thread that runs the transports sleeps: requests doorbells from the peers (true) or
-	 * stops them (false). Returns whether work is pending already.
+	 * Optional. Called before the thread that runs the transports sleeps: requests doorbells
+	 * from the peers (true) or stops them (false). Returns whether work is pending already. To
+	 * stop them, engine.lock is sufficient.
 	 */
 	bool (*sleep)(struct engine *engine, bool want_doorbell);
 };

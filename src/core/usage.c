@@ -2,6 +2,7 @@
 #include "core/usage.h"
 
 #include "core/engine.h"
+#include "core/lock_check.h"
 #include "core/objects.h"
 
 struct segment_qp_usage usage_unread_qp;
@@ -43,12 +44,14 @@ static void show_cq(struct engine *engine, struct cq *cq)
 
 void usage_show_cqs(struct engine *engine, struct qp *qp)
 {
+	engine_assert_locked(engine);
 	show_cq(engine, qp->send_cq);
 	show_cq(engine, qp->recv_cq);
 }
 
 uint32_t usage_place(const struct engine *engine, const struct cq *cq)
 {
+	engine_assert_locked(engine);
 	if (!cq || cq->usage == &usage_unread_cq)
 		return 0;
 	return (uint32_t)(cq->usage - engine->segment_cqs->entries) + 1;
@@ -58,6 +61,7 @@ void usage_hide_cq(struct engine *engine, struct cq *cq)
 {
 	struct segment_cq *entry = cq->usage;
 
+	engine_assert_locked(engine);
 	if (entry == &usage_unread_cq)
 		return;
 	cq->usage = &usage_unread_cq;

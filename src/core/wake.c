@@ -9,6 +9,7 @@
 #include "core/channel.h"
 #include "core/engine.h"
 #include "core/event_fd.h"
+#include "core/lock_check.h"
 
 struct doorbell *doorbell_new(int fd)
 {
@@ -69,6 +70,7 @@ void doorbell_ring_late(struct engine *engine, struct doorbell *doorbell)
 {
 	struct wakes *wakes = &engine->wakes;
 
+	engine_assert_locked(engine);
 	if (wakes->doorbell_count == WAKES_MAX) {
 		doorbell_ring(doorbell);
 		return;
@@ -78,6 +80,7 @@ void doorbell_ring_late(struct engine *engine, struct doorbell *doorbell)
 
 void engine_wake_late(struct engine *engine)
 {
+	engine_assert_locked(engine);
 	engine->wakes.wakes_thread = true;
 }
 
@@ -91,6 +94,7 @@ void engine_unlock_and_wake(struct engine *engine)
 	struct wakes wakes;
 	int saved = errno;
 
+	engine_assert_locked(engine);
 	if (biased_lock_is_nested(&engine->lock)) {
 		biased_lock_release(&engine->lock);
 		return;

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 
 /*
- * Wakes threads after engine.lock has been released: a thread that is woken at once runs on another processor while the lock
- * is still held for the rest of the work, and the system call is not part of the time that other threads wait for the lock.
+ * Wakes threads after engine.lock has been released: a thread that is woken earlier would wait for
+ * the lock on another processor, and other threads would wait for the lock during the system call.
  */
 
 struct engine;
@@ -58,8 +58,8 @@ void engine_wake_late(struct engine *engine);
 void wakes_forget(struct engine *engine);
 
 /*
- * Releases engine.lock. If the calling thread does not hold it any more, wakes all that wait in engine.wakes and
- * engine.signals. errno does not change.
+ * Releases engine.lock, which is held. If the calling thread does not hold it any more, wakes all
+ * that wait in engine.wakes and engine.signals. errno does not change.
  */
 void engine_unlock_and_wake(struct engine *engine);
 

@@ -10,6 +10,7 @@
 #include "core/comp_cntr.h"
 #include "core/cq.h"
 #include "core/failure.h"
+#include "core/lock_check.h"
 #include "core/opcode.h"
 #include "core/usage.h"
 
@@ -112,6 +113,7 @@ void recv_queue_reset(struct recv_queue *rq)
 
 void sq_cut(struct qp *qp, uint32_t head)
 {
+	qp_assert_locked(qp);
 	while (qp->sq.head != head) {
 		struct send_wqe *wqe = sq_wqe(&qp->sq, --qp->sq.head);
 
@@ -136,6 +138,7 @@ void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_
 	const struct send_wqe *wqe = sq_wqe(sq, sq->una);
 	struct ibv_wc wc = {0};
 
+	qp_assert_locked(qp);
 	if (qp->type == IBV_QPT_UD)
 		ah_put(wqe->ah);
 	if (qp->comp_cntr_ops)
@@ -168,6 +171,7 @@ void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_
 
 void sq_flush(struct qp *qp)
 {
+	qp_assert_locked(qp);
 	while (qp->sq.una != qp->sq.head)
 		sq_retire(qp, IBV_WC_WR_FLUSH_ERR, VENDOR_ERR_FLUSHED);
 }
@@ -176,6 +180,7 @@ void rq_flush(struct qp *qp)
 {
 	struct recv_queue *rq = &qp->rq;
 
+	qp_assert_locked(qp);
 	if (qp->srq)
 		return;
 	while (rq->tail != rq->head) {
@@ -196,6 +201,7 @@ bool rq_peek(const struct qp *qp, uint64_t *room_bytes)
 	const struct recv_queue *rq = qp->srq ? &qp->srq->rq : &qp->rq;
 	const struct recv_wqe *wqe;
 
+	qp_assert_locked(qp);
 	if (rq->tail == rq->head)
 		return false;
 	wqe = rq_wqe(rq, rq->tail);
@@ -210,6 +216,7 @@ bool rq_take(struct qp *qp, struct recv_taken *taken)
 	struct recv_queue *rq = qp->srq ? &qp->srq->rq : &qp->rq;
 	const struct recv_wqe *from;
 
+	qp_assert_locked(qp);
 	if (rq->tail == rq->head)
 		return false;
 	from = rq_wqe(rq, rq->tail++);

@@ -6,7 +6,10 @@
 #include "core/objects.h"
 #include "core/vendor_err.h"
 
-/* Work queues; engine.lock held. The queues are mapped without reserve, so that unused entries take no memory. */
+/*
+ * Work queues. All functions with a `struct qp` are called with the lock of the QP held. The queues
+ * are mapped without reserve, so that unused entries take no memory.
+ */
 
 /* Computes the sizes, maps the queues, and writes the sizes back. 0; -EINVAL: above a limit; -ENOMEM. */
 int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap, struct pd *pd)

@@ -26,7 +26,10 @@ struct recv_wqe {
 	struct ibv_sge sge[]; /* max_sge of the queue */
 };
 
-/* Receive WQEs [tail, head) of a QP or an SRQ, in power-of-two many mmap()ed entries of `stride` bytes. engine.lock. */
+/*
+ * Receive WQEs [tail, head) of a QP or an SRQ, in power-of-two many mmap()ed entries of `stride`
+ * bytes. Guarded by the lock of the QP (qp_lock.h); of an SRQ, by engine.lock.
+ */
 struct recv_queue {
 	uint8_t *slots;
 	size_t bytes;
@@ -102,7 +105,7 @@ static inline uint32_t send_wqe_reported_bytes(const struct send_wqe *wqe)
 
 /*
  * Send WQEs. [una, nxt) are outstanding, [nxt, head) are not sent yet; of these, [nxt, begun) were sent before and will
- * be sent again. engine.lock.
+ * be sent again. Guarded by the lock of the QP (qp_lock.h).
  */
 struct send_queue {
 	uint8_t *slots;

@@ -7,6 +7,7 @@
 #include "base/thread_id.h"
 #include "core/ah.h"
 #include "core/context.h"
+#include "core/lock_check.h"
 #include "core/qp_lock.h"
 #include "core/wq.h"
 
@@ -14,6 +15,7 @@ int wr_batch_blocks(struct qp *qp, uint32_t *ticket)
 {
 	struct wr_batch *batch = &qp->batch;
 
+	qp_assert_locked(qp);
 	if (!batch->owner)
 		return 0;
 	/* The thread of the parent that opened the batch does not exist in the child. */
@@ -36,6 +38,7 @@ int wr_batch_await(struct qp *qp, enum qp_lock *lock)
 	uint32_t ticket;
 	int ret;
 
+	qp_assert_locked(qp);
 	while ((ret = wr_batch_blocks(qp, &ticket)) == -EAGAIN) {
 		qp_unlock(qp, *lock);
 		wr_batch_wait(qp, ticket);
@@ -74,6 +77,7 @@ void wr_batch_end(struct qp *qp)
 {
 	struct wr_batch *batch = &qp->batch;
 
+	qp_assert_locked(qp);
 	batch->owner = 0;
 	batch->room = 0;
 	batch->count = 0;
@@ -87,12 +91,14 @@ void wr_batch_end(struct qp *qp)
 
 void wr_batch_make_stale(struct qp *qp)
 {
+	qp_assert_locked(qp);
 	if (qp->batch.owner)
 		qp->batch.is_stale = true;
 }
 
 void wr_batch_drop(struct qp *qp)
 {
+	qp_assert_locked(qp);
 	if (qp->type != IBV_QPT_UD)
 		return;
 	for (uint32_t i = 0; i < qp->batch.count; i++) {
@@ -106,6 +112,7 @@ void wr_batch_drop(struct qp *qp)
 
 void wr_batch_forget(struct qp *qp)
 {
+	qp_assert_locked(qp);
 	if (qp->batch.owner && qp->batch.owner == thread_id())
 		wr_batch_drop(qp);
 }

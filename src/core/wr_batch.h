@@ -7,9 +7,10 @@
 #include "core/objects.h"
 
 /*
- * The batch of a QP between ibv_wr_start() and ibv_wr_complete() or ibv_wr_abort(). No lock is held in between: the thread may
- * wait for another thread that makes any call. Its WQEs are stored behind sq.head, so that no other thread may post to the QP
- * until the batch ends. After RESET the batch is stale, and cannot be posted.
+ * The batch of a QP between ibv_wr_start() and ibv_wr_complete() or ibv_wr_abort(). The library has
+ * no lock in between: the thread may wait for another thread that makes any call. Its WQEs are
+ * stored behind sq.head, so that no other thread may post to the QP until the batch ends. After
+ * RESET the batch is stale, and cannot be posted.
  */
 
 /* Opens a batch. Waits for the end of another thread's. false: the calling thread has one already. */
@@ -39,9 +40,14 @@ struct send_wqe *wr_batch_next_wqe(struct qp *qp);
  * wr_batch_wait(qp, *ticket), and begins again.
  */
 int wr_batch_blocks(struct qp *qp, uint32_t *ticket) __attribute__((warn_unused_result));
+
+/* Waits until the batch of another thread ends. Called without engine.lock. */
 void wr_batch_wait(struct qp *qp, uint32_t ticket);
 
-/* As above, with the lock of qp_lock(), which the function releases while it waits: 0, -EIO or -EINVAL. */
+/*
+ * wr_batch_blocks() with the lock of the QP held, which the function releases while it waits: 0,
+ * -EIO or -EINVAL.
+ */
 int wr_batch_await(struct qp *qp, enum qp_lock *lock) __attribute__((warn_unused_result));
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "core/call_failed.h"
 #include "core/context.h"
+#include "core/lock_check.h"
 
 static int xrc_init_attr_check(const struct ibv_xrcd_init_attr *attr)
 {
@@ -122,6 +123,7 @@ int xrc_srq_add(struct srq *srq)
 {
 	int ret = xrc_take_number(srq->context->engine, srq);
 
+	engine_assert_locked(srq->context->engine);
 	if (ret)
 		return ret;
 	srq->xrcd->users++;
@@ -133,6 +135,7 @@ void xrc_srq_remove(struct srq *srq)
 {
 	struct engine *engine = srq->context->engine;
 
+	engine_assert_locked(srq->context->engine);
 	engine->xrc_srqs[srq->number % XRC_SRQNS] = NULL;
 	engine->xrc_srq_count--;
 	srq->xrcd->users--;
@@ -150,6 +153,7 @@ bool xrc_aim(struct qp *qp, uint32_t srqn)
 {
 	struct srq *srq = find_srq(qp->context->engine, srqn);
 
+	engine_assert_locked(qp->context->engine);
 	if (!srq || srq->xrcd->domain != qp->xrc_domain) {
 		xrc_unaim(qp);
 		return false;
@@ -162,6 +166,7 @@ bool xrc_aim(struct qp *qp, uint32_t srqn)
 
 void xrc_unaim(struct qp *qp)
 {
+	engine_assert_locked(qp->context->engine);
 	qp->srq = NULL;
 	qp->pd = NULL;
 	qp->recv_cq = NULL;

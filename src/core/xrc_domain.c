@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "core/engine.h"
+#include "core/lock_check.h"
 #include "core/xrc_forward.h"
 #include "core/xrc.h"
 
@@ -61,6 +62,7 @@ void xrc_domain_close(struct engine *engine, struct xrc_domain *domain)
 	struct ipc_xrcd_close req = {.hdr.type = IPC_XRCD_CLOSE, .domain_id = domain->id};
 	struct ipc_reply reply;
 
+	engine_assert_unlocked(engine);
 	(void)!ipc_call(&engine->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
 	free(domain);
 }
@@ -71,6 +73,7 @@ static void send_closings(struct engine *engine)
 {
 	struct xrc_domain *domain = NULL;
 
+	engine_assert_unlocked(engine);
 	do {
 		engine_lock(engine);
 		domain = NULL;
@@ -90,6 +93,7 @@ static struct xrc_domain *open_again(struct engine *engine, struct device *devic
 {
 	struct xrc_domain *domain = xrc_domain_find_inode(engine, device, file);
 
+	engine_assert_locked(engine);
 	if (domain)
 		domain->xrcds++;
 	return domain;
@@ -146,6 +150,7 @@ int xrc_domain_open(struct engine *engine, struct device *device, int file_fd, i
 	bool is_exclusive = oflags == (O_CREAT | O_EXCL);
 	struct stat file = {0};
 
+	engine_assert_unlocked(engine);
 	if (file_fd != -1) {
 		if (fstat(file_fd, &file))
 			return -errno;
@@ -162,6 +167,7 @@ int xrc_domain_open(struct engine *engine, struct device *device, int file_fd, i
 
 struct xrc_domain *xrc_domain_put(struct engine *engine, struct xrc_domain *domain)
 {
+	engine_assert_locked(engine);
 	if (--domain->xrcds)
 		return NULL;
 	if (!engine->is_orphan)
@@ -198,6 +204,7 @@ static void closing_timer(struct timer *timer, uint64_t now_ns)
 
 void xrc_domain_close_later(struct engine *engine, struct xrc_domain *domain)
 {
+	engine_assert_locked(engine);
 	list_add_tail(&domain->node, &engine->xrc_closing);
 	closing_timer(&engine->xrc_closing_timer, clock_now_ns());
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/engine.h"
+#include "core/lock_check.h"
 #include "core/xrc_remote.h"
 
 /* A message that waits for space. It does not refer to the object that sent it. Freed when it was sent. */
@@ -71,6 +72,7 @@ static bool send_pending(struct engine *engine, uint32_t slot)
 
 int xrc_forward_send(struct engine *engine, uint32_t slot, const struct xrc_forward_msg *msg)
 {
+	engine_assert_locked(engine);
 	if (slot >= IPC_SLOTS)
 		return -ENOENT;
 	return send_pending(engine, slot) ? send_now(engine, slot, msg) : -EAGAIN;
@@ -106,6 +108,7 @@ void xrc_forward_post(struct engine *engine, uint32_t slot, const struct xrc_for
 	struct xrc_forward_queue *queue = &engine->xrc_forward.queues[slot];
 	struct pending_msg *pending;
 
+	engine_assert_locked(engine);
 	assert(msg->type != XRC_FORWARD_REQUEST && msg->type != XRC_FORWARD_REPLAY);
 	if (xrc_forward_send(engine, slot, msg) != -EAGAIN || !may_become_pending(queue, msg))
 		return;
@@ -125,6 +128,7 @@ void xrc_forward_waiter_init(struct xrc_forward_waiter *waiter,
 
 void xrc_forward_wait(struct engine *engine, uint32_t slot, struct xrc_forward_waiter *waiter)
 {
+	engine_assert_locked(engine);
 	list_move_tail(&waiter->node, &engine->xrc_forward.queues[slot].waiters);
 }
 
@@ -134,6 +138,7 @@ int xrc_forward_receive(struct engine *engine, uint32_t slot, const uint8_t *byt
 	struct xrc_forward_msg msg;
 	int ret = xrc_forward_decode(&msg, bytes, len, slot, engine->slot);
 
+	engine_assert_locked(engine);
 	if (ret)
 		return ret;
 	switch (msg.type) {
@@ -175,6 +180,7 @@ static void notify_waiters(struct xrc_forward_queue *queue)
 
 void xrc_forward_space(struct engine *engine, uint32_t slot)
 {
+	engine_assert_locked(engine);
 	if (send_pending(engine, slot))
 		notify_waiters(&engine->xrc_forward.queues[slot]);
 }
@@ -184,6 +190,7 @@ void xrc_forward_peer_exited(struct engine *engine, uint32_t slot)
 	const struct xrc_forward_user *user = engine->xrc_forward.user;
 	struct xrc_forward_queue *queue = &engine->xrc_forward.queues[slot];
 
+	engine_assert_locked(engine);
 	discard_pending(queue);
 	if (user)
 		user->peer_exited(engine, slot);
@@ -193,6 +200,7 @@ void xrc_forward_peer_exited(struct engine *engine, uint32_t slot)
 
 void xrc_forward_domain_closed(struct engine *engine, const struct xrc_domain *domain)
 {
+	engine_assert_locked(engine);
 	if (engine->xrc_forward.user)
 		engine->xrc_forward.user->domain_closed(engine, domain);
 }

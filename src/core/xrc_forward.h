@@ -10,14 +10,15 @@
 #include "core/xrc_forward_msg.h"
 
 /*
- * XRC forwarding between the processes of a host: sends and receives the messages of xrc_forward_msg.h (ADR 0020). The
- * carrier transports them between two processes, in order and without loss. The user sequences and executes the
- * requests of XRC target QPs. Both are transports, which register here when they are opened. The messages XRC_REMOTE_*
- * belong to xrc_remote.h.
+ * XRC forwarding between the processes of a host: sends and receives the messages of
+ * xrc_forward_msg.h (ADR 0020). The carrier transports them between two processes, in order and
+ * without loss. The user sequences and executes the requests of XRC target QPs. Both are
+ * transports, which register here when they are opened. The messages XRC_REMOTE_* belong to
+ * xrc_remote.h.
  *
- * The messages to one process are sent in order. If the carrier has no space, a message waits in the queue of that
- * process, or its sender waits as a struct xrc_forward_waiter until the queue is empty. engine.lock is held for all
- * functions.
+ * The messages to one process are sent in order. If the carrier has no space, a message waits in
+ * the queue of that process, or its sender waits as a struct xrc_forward_waiter until the queue is
+ * empty. All functions with a `struct engine` are called with engine.lock held.
  */
 struct xrc_forward_carrier {
 	/*

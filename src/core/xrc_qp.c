@@ -6,6 +6,7 @@
 #include "core/async.h"
 #include "core/call_failed.h"
 #include "core/context.h"
+#include "core/lock_check.h"
 #include "core/qp.h"
 #include "core/xrc_remote.h"
 
@@ -74,6 +75,7 @@ static int xrc_handle_open(struct qp *handle, uint32_t qpn)
 	struct engine *engine = handle->context->engine;
 	int ret = engine_usable(engine);
 
+	engine_assert_locked(handle->context->engine);
 	if (ret)
 		return ret;
 	/* Keeps the domain open while xrc_remote_open() waits for another process. */
@@ -97,6 +99,7 @@ static int connect_creator(struct engine *engine, const struct ibv_qp_open_attr 
 {
 	const struct xrc_domain *domain = to_xrcd(attr->xrcd)->domain;
 
+	engine_assert_unlocked(engine);
 	return xrc_remote_is_possible(engine, domain, attr->qp_num) ?
 		       xrc_remote_connect(engine, attr->qp_num) :
 		       0;
@@ -156,6 +159,7 @@ bool xrc_qp_put_handle(struct qp *handle)
 {
 	struct qp *qp = qp_of_handle(handle);
 
+	engine_assert_locked(handle->context->engine);
 	handle->xrcd->users--;
 	handle->xrcd = NULL;
 	if (handle == qp)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/qp.h"
+#include "core/lock_check.h"
 #include "core/xrc_remote.h"
 
 #include <errno.h>
@@ -11,9 +12,8 @@
 #include "core/async.h"
 #include "core/context.h"
 
-/* Timeout of an operation, because the server may be stopped; and the interval between polls while waiting. */
-#define CALL_TIMEOUT_NS	      (UINT64_C(5) * CLOCK_NS_PER_S)
-#define CALL_POLL_INTERVAL_NS (UINT64_C(100) * CLOCK_NS_PER_MS)
+/* Timeout of an operation, because the server may be stopped. */
+#define CALL_TIMEOUT_NS (UINT64_C(5) * CLOCK_NS_PER_S)
 
 /* An outstanding operation, on the stack of the calling thread. */
 struct remote_call {
@@ -58,23 +58,17 @@ bool xrc_remote_is_possible(const struct engine *engine, const struct xrc_domain
 }
 
 /*
- * Waits until a result arrives or there is space for messages. The wait releases engine.lock, so that the engine thread
- * can receive messages. Between ibv_wr_start() and ibv_wr_complete() this thread holds the recursive lock twice, and the
- * wait does not release it. Therefore the thread wakes up every CALL_POLL_INTERVAL_NS and receives the messages itself.
+ * Waits until a result arrives or there is space for messages. All locks held, once: the wait
+ * releases them, so that the engine thread, or a thread that polls, can receive messages.
  */
 static int remote_call_wait(struct engine *engine, uint64_t until_ns)
 {
-	uint64_t poll_ns = clock_now_ns() + CALL_POLL_INTERVAL_NS;
-	uint64_t wake_ns = poll_ns < until_ns ? poll_ns : until_ns;
 	uint32_t seen = atomic_load(&engine->xrc_remote.changes);
 
+	engine_assert_once_locked(engine);
 	engine_unlock(engine);
-	futex_wait(&engine->xrc_remote.changes, seen, wake_ns);
+	futex_wait(&engine->xrc_remote.changes, seen, until_ns);
 	engine_lock(engine);
-	if (atomic_load(&engine->xrc_remote.changes) == seen) {
-		engine_catch_up(engine);
-		engine_take_notices(engine);
-	}
 	return engine_usable(engine);
 }
 
@@ -161,6 +155,7 @@ int xrc_remote_connect(struct engine *engine, uint32_t qpn)
 {
 	int ret = engine_connect_peer(engine, xrc_slot_of(qpn));
 
+	engine_assert_unlocked(engine);
 	return ret == -ENOENT ? -EINVAL : ret == -ENODEV ? -EIO : ret;
 }
 
@@ -176,6 +171,7 @@ int xrc_remote_open(struct qp *handle, uint32_t qpn)
 	struct xrc_remote_qp *qp = calloc(1, sizeof(*qp));
 	int ret;
 
+	engine_assert_locked(handle->context->engine);
 	if (!qp)
 		return -ENOMEM;
 	qp->slot = call.slot;
@@ -214,6 +210,7 @@ int xrc_remote_query(struct qp *handle, struct ibv_qp_attr *attr)
 		.type = XRC_REMOTE_QUERY, .qpn = handle->qpn, .operation.serial = call.serial};
 	int ret = handle_execute(handle, &call, &msg);
 
+	engine_assert_locked(handle->context->engine);
 	if (!ret)
 		*attr = call.attr;
 	return ret;
@@ -228,6 +225,7 @@ int xrc_remote_modify(struct qp *handle, const struct ibv_qp_attr *attr, int mas
 		.modify = {.serial = call.serial, .mask = mask},
 	};
 
+	engine_assert_locked(handle->context->engine);
 	memcpy(&msg.modify.attr, attr, QP_ATTR_COMPAT_BYTES);
 	return handle_execute(handle, &call, &msg);
 }

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/lock_check.h"
 #include "daemon/user_log.h"
 
 /* Enough for close() and the overhead of sanitizers. The kernel allocates only touched pages. */
@@ -31,10 +32,11 @@ struct closing {
 };
 
 /* Removes the next descriptor from a queue; NULL: the queue is empty. The caller holds the lock. */
-static struct closing *next_closing(struct list_head *queue)
+static struct closing *next_closing(struct closer *closer, struct list_head *queue)
 {
 	struct closing *closing;
 
+	mutex_assert_locked(&closer->lock);
 	if (list_is_empty(queue))
 		return NULL;
 	closing = list_first_entry(queue, struct closing, node);
@@ -48,6 +50,7 @@ static struct closer_user *user_without_thread(struct closer *closer)
 {
 	struct closer_user *user;
 
+	mutex_assert_locked(&closer->lock);
 	if (closer->serving_count >= CLOSER_SERVING_MAX)
 		return NULL;
 	list_for_each_entry(user, &closer->users, node) {
@@ -60,6 +63,7 @@ static struct closer_user *user_without_thread(struct closer *closer)
 /* The caller holds the lock, which is released during close(). */
 static void close_one(struct closer *closer, struct closing *closing)
 {
+	mutex_assert_locked(&closer->lock);
 	closer->busy_count++;
 	pthread_mutex_unlock(&closer->lock);
 	close(closing->fd);
@@ -75,9 +79,10 @@ static void serve_user(struct closer *closer, struct closer_user *user)
 {
 	struct closing *closing;
 
+	mutex_assert_locked(&closer->lock);
 	user->has_thread = true;
 	closer->serving_count++;
-	while ((closing = next_closing(&user->queue)))
+	while ((closing = next_closing(closer, &user->queue)))
 		close_one(closer, closing);
 	closer->serving_count--;
 	user->has_thread = false;
@@ -106,6 +111,7 @@ static void serve_added(struct closer *closer, struct closing *closing)
 {
 	bool at_once;
 
+	mutex_assert_locked(&closer->lock);
 	pthread_mutex_unlock(&closer->lock);
 	at_once = closes_at_once(closing->fd);
 	pthread_mutex_lock(&closer->lock);
@@ -122,7 +128,7 @@ static void *run(void *arg)
 
 	pthread_mutex_lock(&closer->lock);
 	for (;;) {
-		struct closing *closing = next_closing(&closer->added);
+		struct closing *closing = next_closing(closer, &closer->added);
 		struct closer_user *user;
 
 		if (closing) {
@@ -155,6 +161,7 @@ static int add_thread(struct closer *closer)
 	pthread_t thread;
 	int error;
 
+	mutex_assert_locked(&closer->lock);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
@@ -172,6 +179,7 @@ static int add_thread(struct closer *closer)
 /* Wakes or starts a thread. The caller holds the lock. */
 static void find_thread(struct closer *closer)
 {
+	mutex_assert_locked(&closer->lock);
 	if (closer->idle_count > 0) {
 		closer->idle_count--;
 		closer->wake_count++;
@@ -199,6 +207,7 @@ static struct closer_user *user_of(struct closer *closer, uid_t uid)
 /* The caller holds the lock. */
 static bool daemon_closer_is_full(const struct closer *closer, const struct closer_user *user)
 {
+	mutex_assert_locked(&closer->lock);
 	return user->pending >= (closer->pending >= CLOSER_ALL_MAX ? 1 : CLOSER_USER_MAX);
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fdpass.h"
+#include "base/lock_check.h"
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "base/trace_ring.h"
@@ -123,13 +124,14 @@ static int reply_receive(int fd, const struct ipc_hdr *req, void *reply, uint32_
 	return -EPROTO;
 }
 
-/* Called with client->lock held, or before the client is shared. */
+/* Called with client->lock held. */
 static int client_send_locked(struct ipc_client *client, void *req, uint32_t req_len,
 			      uint16_t flags, const int *fds, int nfds, int send_flags)
 {
 	struct ipc_hdr *hdr = req;
 	int error;
 
+	mutex_assert_locked(&client->lock);
 	hdr->flags = flags;
 	hdr->seq = ++client->seq;
 	hdr->status = 0;
@@ -160,6 +162,7 @@ static int send_locked(struct ipc_client *client, void *req, uint32_t req_len, i
 {
 	int error;
 
+	mutex_assert_locked(&client->lock);
 	if (client->fd < 0)
 		return -ENODEV;
 	error = client_send_locked(client, req, req_len, IPC_UNANSWERED, NULL, 0, send_flags);
@@ -177,6 +180,7 @@ static int queue_send_locked(struct ipc_client *client, int send_flags)
 {
 	struct ipc_queued *head;
 
+	mutex_assert_locked(&client->lock);
 	while ((head = ipc_queue_head(&client->queue))) {
 		int error = send_locked(client, &head->msg, head->bytes, send_flags);
 
@@ -202,19 +206,24 @@ static int queue_try_send(struct ipc_client *client)
 	return error ? -EAGAIN : 0;
 }
 
-/* Releases client->lock and sends the requests that were queued because it was held. */
+/*
+ * Releases client->lock, which is held, and sends the requests that were queued because it was
+ * held.
+ */
 static void client_unlock(struct ipc_client *client)
 {
+	mutex_assert_locked(&client->lock);
 	pthread_mutex_unlock(&client->lock);
 	(void)queue_try_send(client);
 }
 
-/* Called with client->lock held, or before the client is shared. */
+/* Called with client->lock held. */
 static int call_locked(struct ipc_client *client, void *req, uint32_t req_len, const int *fds,
 		       int nfds, void *reply, uint32_t reply_len, int *passed)
 {
 	int error, passed_count;
 
+	mutex_assert_locked(&client->lock);
 	if (client->fd < 0)
 		return -ENODEV;
 	error = queue_send_locked(client, 0);
@@ -238,6 +247,7 @@ static void take_ring_locked(struct ipc_client *client)
 	struct ipc_reply reply;
 	int ring;
 
+	mutex_assert_locked(&client->lock);
 	if (call_locked(client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply), &ring)) {
 		probe_ring_refused();
 		return;
@@ -367,9 +377,12 @@ static int client_hello(struct ipc_client *client, enum ipc_role role)
 		.role = role,
 	};
 	int page = -1;
-	int error = call_locked(client, &request, sizeof(request), NULL, 0, &client->hello,
-				sizeof(client->hello), &page);
+	int error;
 
+	pthread_mutex_lock(&client->lock);
+	error = call_locked(client, &request, sizeof(request), NULL, 0, &client->hello,
+			    sizeof(client->hello), &page);
+	pthread_mutex_unlock(&client->lock);
 	/* Without a free descriptor the client works, but cannot be traced. A daemon without one cannot serve it. */
 	if (error == -EMFILE && client->hello.hdr.status == 0)
 		error = 0;

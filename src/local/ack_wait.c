@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/clock.h"
+#include "core/lock_check.h"
 #include "local/local.h"
 
 /*
@@ -28,6 +29,7 @@ void local_ack_wait_begin(struct local_qp *lqp)
 	struct engine *engine = lqp->peer->engine;
 	struct local *local = local_of(engine);
 
+	engine_assert_locked(lqp->qp->context->engine);
 	if (!list_is_linked(&lqp->ack_node))
 		list_add_tail(&lqp->ack_node, &lqp->peer->waiting_acks);
 	lqp->peer->has_waiting_acks = true;
@@ -47,6 +49,7 @@ void local_ack_wait_end_all(struct peer *peer)
 
 void local_ack_wait_end(struct local_qp *lqp)
 {
+	engine_assert_locked(lqp->qp->context->engine);
 	if (!list_is_linked(&lqp->ack_node))
 		return;
 	list_del(&lqp->ack_node);

@@ -11,6 +11,7 @@
 #include "base/fdpass.h"
 #include "base/syscalls.h"
 #include "core/cq.h"
+#include "core/lock_check.h"
 #include "local/local.h"
 
 #define PATH_BYTES 64
@@ -48,6 +49,7 @@ void channel_copy_answer(struct peer *peer, uint32_t channel)
 	struct channel_answer answer = {.channel = channel};
 	const struct comp_channel *found;
 
+	engine_assert_locked(peer->engine);
 	if (!peer->may_reach_ours || !peer->doorbell) {
 		peer_count(peer, LOCAL_BAD_CELLS);
 		return;
@@ -91,6 +93,7 @@ static struct doorbell *find_copy(const struct peer *main, uint32_t channel)
 {
 	const struct channel_copies *copies = main->channel_copies;
 
+	engine_assert_locked(main->engine);
 	for (size_t i = 0; copies && i < COPIES; i++) {
 		if (copies->entries[i].bell && copies->entries[i].channel == channel)
 			return copies->entries[i].bell;
@@ -104,6 +107,7 @@ void channel_copy_take(struct peer *main, uint32_t channel, int fd)
 	struct channel_copy *entry;
 	struct doorbell *bell;
 
+	engine_assert_locked(main->engine);
 	if (!copies)
 		copies = main->channel_copies = calloc(1, sizeof(*copies));
 	if (!copies || find_copy(main, channel) || !is_eventfd(fd))
@@ -135,6 +139,7 @@ void channel_copies_close(struct peer *main)
 {
 	struct channel_copies *copies = main->channel_copies;
 
+	engine_assert_locked(main->engine);
 	if (!copies)
 		return;
 	for (size_t i = 0; i < COPIES; i++)

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "core/lock_check.h"
 #include "local/channel_copy.h"
 #include "local/local.h"
 
@@ -131,6 +132,7 @@ struct channel_wake *local_wake_choose(struct local_qp *lqp, const struct cell *
 
 void local_wake_send(struct peer *peer, struct channel_wake *wake, unsigned int flags)
 {
+	engine_assert_locked(peer->engine);
 	if (!wake->bell) {
 		request_copy(peer, wake);
 		return;
@@ -151,6 +153,7 @@ bool local_wake_covers(const struct peer *peer)
 
 void local_wakes_close(struct peer *peer)
 {
+	engine_assert_locked(peer->engine);
 	if (!peer->wakes)
 		return;
 	for (size_t i = 0; i < WAKES; i++)

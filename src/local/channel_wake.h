@@ -21,7 +21,10 @@ struct peer;
 struct channel_wake *local_wake_choose(struct local_qp *lqp, const struct cell *cell,
 				       unsigned int *flags);
 
-/* The element was committed. Adds the unit when the caller releases engine.lock, or requests the copy of the channel. */
+/*
+ * The element was committed. Adds the unit when the caller releases engine.lock, or requests the
+ * copy of the channel. engine.lock held.
+ */
 void local_wake_send(struct peer *peer, struct channel_wake *wake, unsigned int flags);
 
 /*

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/lock_check.h"
 #include "core/opcode.h"
 #include "core/qp.h"
 #include "core/requester.h"
@@ -180,6 +181,7 @@ static void local_completer_take_data(struct local_qp *lqp, const struct cell *c
 
 void completer_response(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload)
 {
+	qp_assert_locked(lqp->qp);
 	/* UC has no responses. */
 	if (!local_requester_is_reliable(lqp) ||
 	    (lqp->qp->state != IBV_QPS_RTS && lqp->qp->state != IBV_QPS_SQD))

@@ -8,6 +8,7 @@
 #include "core/ah.h"
 #include "core/datagram.h"
 #include "core/device.h"
+#include "core/lock_check.h"
 #include "core/qp.h"
 #include "local/fault.h"
 #include "wire/packet.h"
@@ -38,6 +39,7 @@ static_assert(COUNT(counters) == DATAGRAM_RESULT_COUNT, "every result is counted
 /* Multicast groups can have members on other hosts: another transport sends to multicast addresses. */
 int local_ah_open(struct ah *ah)
 {
+	engine_assert_all_locked(to_context(ah->pub.context)->engine);
 	if (gid_is_multicast(ah->attr.grh.dgid.raw) ||
 	    !device_owns_gid(ah->engine, &ah->attr.grh.dgid))
 		return -EOPNOTSUPP;
@@ -188,6 +190,7 @@ int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *
 	uint8_t *at;
 	int ret = local_datagram_find_peer(engine, datagram->dest_qpn >> IPC_SLOT_SHIFT, &peer);
 
+	engine_assert_locked(qp->context->engine);
 	if (ret == -EAGAIN)
 		return ret;
 	if (ret) {

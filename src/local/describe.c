@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ipc/msg_failure.h"
+#include "core/lock_check.h"
 #include "local/local.h"
 
 /* Adds the region that the rkey denotes in the peer's tables, which only a process of the same user can read. */
@@ -48,6 +49,7 @@ void local_describe(const struct qp *qp, const struct send_wqe *wqe, struct ipc_
 	const struct local_qp *lqp = qp->transport_qp;
 	const struct peer *peer = lqp->peer;
 
+	qp_assert_locked(qp);
 	failure->flags |= IPC_FAILURE_SAME_HOST;
 	if (lqp->tx.rnr_code != RNR_CODE_NONE)
 		failure->min_rnr_timer = lqp->tx.rnr_code;

@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "core/ah.h"
 #include "core/fault_points.h"
+#include "core/lock_check.h"
 #include "core/requester.h"
 #include "local/request.h"
 #include "local/requester.h"
@@ -52,6 +53,7 @@ static enum local_fault hold(struct local_qp *lqp, uint64_t hold_ns)
 
 void local_fault_reset(struct local_qp *lqp)
 {
+	qp_assert_locked(lqp->qp);
 	if (lqp->tx.hold)
 		timer_cancel(&lqp->qp->context->engine->timers, &lqp->tx.hold->timer);
 	lqp->tx.is_held = false;
@@ -98,6 +100,7 @@ enum local_fault local_fault_message(struct local_qp *lqp, const struct send_wqe
 	};
 	struct fault fault;
 
+	qp_assert_locked(lqp->qp);
 	if (lqp->tx.is_held)
 		return LOCAL_FAULT_HOLD;
 	if (lqp->tx.has_passed)
@@ -120,6 +123,7 @@ unsigned int local_fault_datagram(const struct qp *qp, const struct ah *ah,
 	struct fault_subject subject = {.op = FAULT_OP_SEND, .bytes = datagram->bytes};
 	struct fault fault;
 
+	qp_assert_locked(qp);
 	fault_subject_of_qp(&subject, qp);
 	subject.peer = ah->attr.grh.dgid.raw;
 	*delay_ns = 0;
@@ -153,6 +157,7 @@ unsigned int local_fault_received(const struct qp *qp, const struct cell *cell,
 	struct fault_subject subject = {.op = op_of_cell(cell), .bytes = cell->length};
 	struct fault fault;
 
+	qp_assert_locked(qp);
 	fault_subject_of_qp(&subject, qp);
 	if (src_gid)
 		subject.peer = src_gid;

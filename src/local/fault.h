@@ -7,8 +7,9 @@
 #include "local/local.h"
 
 /*
- * The fault point message: the messages of the requesters and datagrams of shared memory. A fault has the effect that it
- * has on a network: a reliable QP sends a lost message again. engine.lock held.
+ * The fault point message: the messages of the requesters and datagrams of shared memory. A fault
+ * has the effect that it has on a network: a reliable QP sends a lost message again. All functions
+ * with a `struct qp` or a `struct local_qp` are called with the lock of the QP held.
  */
 
 /* What the requester does with the message. */
@@ -35,7 +36,7 @@ PROBE_COLD unsigned int local_fault_datagram(const struct qp *qp, const struct a
 
 /*
  * Stores a copy of the datagram, which is sent after the delay. 0, also if the datagram is lost because too many are delayed;
- * -EFAULT: its memory cannot be read.
+ * -EFAULT: its memory cannot be read. engine.lock held.
  */
 PROBE_COLD int local_fault_delay_datagram(struct engine *engine, uint32_t src_qpn,
 					  const struct datagram_tx *datagram,

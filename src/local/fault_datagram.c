@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/user_copy.h"
+#include "core/lock_check.h"
 #include "local/fault.h"
 
 #include <errno.h>
@@ -17,7 +18,10 @@
  */
 #define SAME_DELAY_NS 8192u
 
-/* In the list local.delayed; freed when it is sent or the transport is closed. engine.lock held. */
+/*
+ * In the list local.delayed; freed when it is sent or the transport is closed. Guarded by
+ * engine.lock.
+ */
 struct delayed_datagram {
 	struct list_head node;
 	struct timer timer;
@@ -84,6 +88,7 @@ int local_fault_delay_datagram(struct engine *engine, uint32_t src_qpn,
 	struct delayed_datagram *delayed;
 	uint8_t *at;
 
+	engine_assert_locked(engine);
 	delayed = local->delayed_count < DELAYED_MAX ?
 			  calloc(1, sizeof(*delayed) + GRH_BYTES + datagram->bytes) :
 			  NULL;

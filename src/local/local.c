@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "core/counters.h"
 #include "core/device.h"
+#include "core/lock_check.h"
 #include "core/qp.h"
 #include "core/transport.h"
 #include "core/xrc.h"
@@ -42,6 +43,7 @@ static int local_open(struct engine *engine, int *segment_fd)
 	struct local *local = calloc(1, sizeof(*local));
 	int ret;
 
+	engine_assert_all_locked(engine);
 	if (!local)
 		return -ENOMEM;
 	local->engine = engine;
@@ -76,6 +78,7 @@ static void local_close(struct engine *engine)
 {
 	struct local *local = local_of(engine);
 
+	engine_assert_all_locked(engine);
 	if (!local)
 		return;
 	local_fault_drop_datagrams(local);
@@ -150,6 +153,7 @@ static int local_bind(struct qp *qp)
 	struct peer *main, *peer;
 	struct local_qp *lqp;
 
+	engine_assert_all_locked(qp->context->engine);
 	/* This transport does not support the SRQ number of XRC requests: XRC uses the network transport, also on one host. */
 	if (qp_is_xrc(qp->type) || !device_owns_gid(engine, &qp->attr.ah_attr.grh.dgid))
 		return -EOPNOTSUPP;
@@ -168,6 +172,7 @@ static int local_bind(struct qp *qp)
 
 static void local_connect_peer(struct engine *engine, uint32_t qpn)
 {
+	engine_assert_unlocked(engine);
 	peer_request(engine, qpn >> IPC_SLOT_SHIFT);
 }
 
@@ -182,6 +187,7 @@ static void local_ready(struct qp *qp)
 {
 	struct local_qp *lqp = local_qp_of(qp);
 
+	engine_assert_all_locked(qp->context->engine);
 	/* Not at the return from SQD. */
 	if (!lqp->tx.has_ssn)
 		lqp->tx.ssn = ring_first_ssn(qp->attr.sq_psn);
@@ -198,6 +204,7 @@ static void local_ready(struct qp *qp)
 
 static void local_kick(struct qp *qp)
 {
+	qp_assert_locked(qp);
 	push_on(local_qp_of(qp));
 }
 
@@ -205,6 +212,8 @@ static void local_halt(struct qp *qp)
 {
 	struct local_qp *lqp = local_qp_of(qp);
 
+	engine_assert_locked(qp->context->engine);
+	qp_assert_locked(qp);
 	timer_cancel(&qp->context->engine->timers, &lqp->tx.timer);
 	lqp->tx.wait = WAIT_NOTHING;
 	local_fault_reset(lqp);
@@ -222,6 +231,7 @@ static void local_unbind(struct qp *qp)
 	struct local_qp *lqp = local_qp_of(qp);
 	struct peer *peer = lqp->peer;
 
+	engine_assert_all_locked(qp->context->engine);
 	/* Requests that arrived before the QP is closed are executed and acknowledged, as with a NIC. */
 	if (peer && !peer->is_gone)
 		local_drain(peer);
@@ -252,6 +262,7 @@ static void local_recv_posted(struct qp *qp)
 {
 	struct local_qp *lqp = local_qp_of(qp);
 
+	qp_assert_locked(qp);
 	responder_recv_posted(lqp);
 	if (lqp->peer) {
 		responder_respond_all(lqp->peer);

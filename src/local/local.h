@@ -297,7 +297,7 @@ void segment_thread_ends(struct engine *engine);
 /*
  * revoke.c: admission of peers to our memory, and revocation. revoke_mr() and revoke_qp() withdraw the entry and wait until
  * no peer accesses memory through it. They return 0, or -EBUSY if a peer may still access it after 10 s; the entry is then
- * published again. Both release engine.lock while they wait.
+ * published again. All locks held, once: both release them while they wait.
  */
 int revoke_mr(struct engine *engine, const struct mr *mr) __attribute__((warn_unused_result));
 int revoke_qp(struct qp *qp) __attribute__((warn_unused_result));
@@ -361,9 +361,9 @@ void peer_disown_all(struct local *local); /* in the child of a fork(): closes t
 struct peer *peer_of_shards(struct peer *main, uint32_t our_shard, uint32_t their_shard);
 /* Adds a peer to the lists, and connects it with the shared memory of the process. */
 void peer_enlist(struct local *local, struct peer *peer);
-/* Creates the peers whose FIFOs the process has begun to use. engine_lock() held. */
+/* Creates the peers whose FIFOs the process has begun to use. All locks held. */
 void peer_open_shards(struct peer *main);
-/* Adds what the shards have counted to local.counters. engine_lock() held. */
+/* Adds what the shards have counted to local.counters. All locks held. */
 void local_shards_count(struct local *local);
 
 static inline bool peer_is_inline(const struct peer *peer)

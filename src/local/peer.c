@@ -16,6 +16,7 @@
 #include "core/context.h"
 #include "core/discard.h"
 #include "core/engine_watch.h"
+#include "core/lock_check.h"
 #include "local/channel_copy.h"
 #include "local/channel_wake.h"
 #include "local/guarded_copy.h"
@@ -127,7 +128,8 @@ static bool read_doorbell(struct peer *peer)
 /*
  * A peer sends one message for each time that this process sleeps, so that there is seldom a second one; the watch reports it
  * again. On EOF or a malformed message its watch ends: the daemon reports the exit of a peer. A message of another user with
- * descriptors is not received, because the kernel would close them here, with engine.lock held.
+ * descriptors is not received, because the kernel would close them here, under
+ * engine.lock.
  */
 static void peer_read_doorbell(struct engine *engine, void *arg)
 {
@@ -402,6 +404,7 @@ void peer_request(struct engine *engine, uint32_t slot)
 {
 	bool is_unknown;
 
+	engine_assert_unlocked(engine);
 	if (slot == 0 || slot >= IPC_SLOTS || slot == engine->slot)
 		return;
 	engine_lock(engine);
@@ -427,8 +430,9 @@ void peer_ring_doorbell(struct peer *peer)
 		local_ack_wait_end_all(peer);
 	if (!peer->doorbell) {
 		/*
-		 * The peer is this process: a polling thread or the engine thread executes the cells. local_sleep() and
-		 * this function hold the lock of the shard, so that no fence is necessary.
+		 * The peer is this process: a polling thread or the engine thread executes the
+		 * cells. local_sleep() sets reader_sleeps with all locks held, and this function
+		 * holds the lock of the shard, so that no fence is necessary.
 		 */
 		if (atomic_load_explicit(&shared->reader_sleeps, memory_order_relaxed)) {
 			atomic_store(&shared->reader_sleeps, 0);

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/user_fault.h"
+#include "core/lock_check.h"
 #include "local/local.h"
 #include "local/peer_file.h"
 
@@ -176,6 +177,7 @@ static void drop(struct peer_map *map)
 
 void peer_map_drop(struct peer *peer, uint32_t share)
 {
+	shard_assert_locked(peer->engine, peer->our_shard);
 	if (peer->maps && share - 1 < SEGMENT_SHARES)
 		drop(&peer->maps->maps[share - 1]);
 }
@@ -195,6 +197,7 @@ uint8_t *peer_map_at(struct peer *peer, const struct peer_range *range)
 	struct peer_maps *maps;
 	struct peer_map *map;
 
+	shard_assert_locked(peer->engine, peer->our_shard);
 	if (range->share - 1 >= SEGMENT_SHARES || !range->generation)
 		return NULL;
 	maps = maps_of(peer);
@@ -221,6 +224,7 @@ void peer_map_request(struct peer *peer, uint32_t rkey)
 	struct peer_maps *maps = maps_of(peer);
 	uint32_t slot = rkey % REQUESTS, uses;
 
+	shard_assert_locked(peer->engine, peer->our_shard);
 	if (!maps)
 		return;
 	if (maps->requests[slot].rkey != rkey) {
@@ -235,6 +239,7 @@ void peer_map_request(struct peer *peer, uint32_t rkey)
 
 void peer_map_sweep(struct peer *peer)
 {
+	shard_assert_locked(peer->engine, peer->our_shard);
 	if (!peer->maps)
 		return;
 	for (uint32_t i = 0; i < SEGMENT_SHARES; i++) {
@@ -248,6 +253,7 @@ void peer_map_sweep(struct peer *peer)
 
 void peer_map_close(struct peer *peer)
 {
+	shard_assert_locked(peer->engine, peer->our_shard);
 	if (!peer->maps)
 		return;
 	for (uint32_t i = 0; i < SEGMENT_SHARES; i++)

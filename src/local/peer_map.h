@@ -7,8 +7,10 @@
 struct peer;
 
 /*
- * The initiator's half of mapped memory: the memory objects of a peer (segment.shares) that this process has mapped. An object is
- * mapped with its first use and unmapped when the peer does not publish it any more. The lock of the shard held.
+ * The initiator's half of mapped memory: the memory objects of a peer (segment.shares) that this
+ * process has mapped. An object is mapped with its first use and unmapped when the peer does not
+ * publish it any more. All functions with a `struct peer` are called with the lock of the peer's
+ * shard held.
  */
 
 /* A part of an object, as an MR entry of the peer describes it. Nothing in it is trusted. */

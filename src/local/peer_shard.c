@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/util.h"
+#include "core/lock_check.h"
 #include "core/wake.h"
 #include "local/local.h"
 
@@ -88,6 +89,8 @@ struct peer *peer_of_shards(struct peer *main, uint32_t our_shard, uint32_t thei
 	struct local *local = local_of(main->engine);
 	struct peer *peer;
 
+	engine_assert_locked(main->engine);
+	shard_assert_locked(main->engine, our_shard);
 	list_for_each_entry(peer, &local->shards[our_shard].peers, shard_node) {
 		if (peer->main == main && peer->their_shard == their_shard)
 			return peer;
@@ -107,6 +110,7 @@ void peer_open_shards(struct peer *main)
 	uint32_t used = atomic_load_explicit(&main->rx.shared->shards_used, memory_order_relaxed) &
 			((1u << SHARDS * SHARDS) - 1);
 
+	engine_assert_all_locked(main->engine);
 	used &= ~main->shards_opened;
 	while (used) {
 		uint32_t number = (uint32_t)__builtin_ctz(used);
@@ -125,6 +129,7 @@ void peer_open_shards(struct peer *main)
 
 void local_shards_count(struct local *local)
 {
+	engine_assert_all_locked(local->engine);
 	for (uint32_t i = 1; i < SHARDS; i++) {
 		uint64_t *counters = local->shards[i].counters;
 

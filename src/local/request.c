@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/util.h"
+#include "core/lock_check.h"
 #include "core/opcode.h"
 #include "core/sge.h"
 
@@ -36,6 +37,7 @@ int request_opcode_of_cell(uint8_t cell_type)
 
 enum vendor_err request_encode(struct qp *qp, struct send_wqe *wqe, struct cell *cell)
 {
+	qp_assert_locked(qp);
 	cell->bytes = 0;
 	cell->flags = CELL_FIRST | CELL_LAST;
 	switch (wqe->opcode) {

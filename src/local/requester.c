@@ -7,6 +7,7 @@
 #include "core/cq.h"
 #include "core/failure_drop.h"
 #include "core/failure_warn.h"
+#include "core/lock_check.h"
 #include "core/opcode.h"
 #include "core/qp.h"
 #include "core/qp_state.h"
@@ -80,6 +81,7 @@ static enum ibv_wc_status result_status(enum access_result result)
 
 void local_requester_fail_refused(struct local_qp *lqp, enum access_result result)
 {
+	qp_assert_locked(lqp->qp);
 	requester_fail(lqp->qp, result_status(result), access_vendor_err(result));
 }
 
@@ -94,6 +96,7 @@ void local_requester_rewind(struct local_qp *lqp)
 	struct send_queue *sq = &lqp->qp->sq;
 	uint32_t index;
 
+	qp_assert_locked(lqp->qp);
 	for (index = sq->una; index != sq->nxt; index++) {
 		struct send_wqe *wqe = sq_wqe(sq, index);
 
@@ -123,6 +126,7 @@ void local_requester_timer(struct timer *timer, uint64_t now_ns)
 
 void local_requester_succeed(struct local_qp *lqp)
 {
+	qp_assert_locked(lqp->qp);
 	lqp->tx.rnr_left = lqp->qp->attr.rnr_retry;
 	lqp->tx.rnr_until_ns = 0;
 	lqp->tx.retries_left = lqp->qp->attr.retry_cnt;
@@ -501,6 +505,7 @@ void local_requester_run(struct local_qp *lqp)
 	uint32_t budget_bytes = TURN_BYTES;
 	int ret;
 
+	qp_assert_locked(lqp->qp);
 	list_del(&lqp->blocked_node);
 	while (sq->nxt != requester_sendable_end(qp) && lqp->tx.wait == WAIT_NOTHING) {
 		ret = local_requester_find_peer(lqp);

@@ -4,7 +4,10 @@
 
 #include "local/local.h"
 
-/* Interface between requester.c, retry.c and completer.c. The caller holds engine.lock. */
+/*
+ * Interface between requester.c, retry.c and completer.c. All functions with a `struct local_qp`
+ * are called with the lock of the QP held.
+ */
 
 static inline bool local_requester_is_reliable(const struct local_qp *lqp)
 {

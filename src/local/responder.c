@@ -5,6 +5,7 @@
 #include "core/comp_cntr.h"
 #include "core/failure.h"
 #include "core/failure_drop.h"
+#include "core/lock_check.h"
 #include "core/qp.h"
 #include "core/qp_state.h"
 #include "local/fault.h"
@@ -324,6 +325,7 @@ void responder_request(struct local_qp *lqp, const struct cell *cell, const uint
 	enum ibv_qp_state state = lqp->qp->state;
 	int opcode;
 
+	qp_assert_locked(lqp->qp);
 	if (!qp_state_receives(state)) {
 		if (!local_responder_is_reliable(lqp))
 			failure_drop_packet(lqp->qp, IPC_REASON_DROP_STATE, 0, 0);

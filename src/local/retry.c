@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/clock.h"
 #include "core/failure_warn.h"
+#include "core/lock_check.h"
 #include "core/requester.h"
 #include "core/usage.h"
 #include "local/probe.h"
@@ -13,6 +14,7 @@ void local_requester_wait_for(struct local_qp *lqp, enum local_wait wait, uint64
 {
 	struct engine *engine = lqp->qp->context->engine;
 
+	qp_assert_locked(lqp->qp);
 	lqp->tx.wait = wait;
 	list_del(&lqp->blocked_node);
 	if (!timeout_ns)
@@ -25,6 +27,7 @@ void local_requester_wait_for(struct local_qp *lqp, enum local_wait wait, uint64
 
 void local_requester_retry_not_ready(struct local_qp *lqp)
 {
+	qp_assert_locked(lqp->qp);
 	if (!local_requester_is_reliable(lqp))
 		return;
 	/* The WQE fails when the ACK timeout has passed retry_cnt + 1 times (IBA 1.x §9.9.2.1.1). */
@@ -46,6 +49,7 @@ void local_requester_retry_rnr(struct local_qp *lqp, uint32_t timer_code)
 {
 	uint64_t now_ns = clock_now_ns();
 
+	qp_assert_locked(lqp->qp);
 	lqp->tx.rnr_code = (uint8_t)timer_code;
 	lqp->qp->usage->rnr_naks++;
 	/*

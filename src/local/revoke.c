@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "base/util.h"
+#include "core/lock_check.h"
 #include "local/local.h"
 
 /*
@@ -200,6 +201,7 @@ int revoke_mr(struct engine *engine, const struct mr *mr)
 	pid_t pid = 0;
 	int ret;
 
+	engine_assert_once_locked(engine);
 	segment_unpublish_mr(engine, mr);
 	ret = wait_for_peers(engine, &target, &pid);
 	if (!ret)
@@ -220,6 +222,7 @@ int revoke_qp(struct qp *qp)
 	pid_t pid = 0;
 	int ret;
 
+	engine_assert_once_locked(engine);
 	/* Peers read only the entries of QPs of this transport. */
 	if (qp->transport != &local_transport)
 		return 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "core/lock_check.h"
 #include "core/qp.h"
 #include "core/transport.h"
 #include "core/xrc.h"
@@ -262,6 +263,7 @@ unsigned int local_run_shard(struct engine *engine, uint32_t number)
 	struct peer *peer, *tmp, *last = NULL;
 	unsigned int done = 0;
 
+	shard_assert_locked(engine, number);
 	list_for_each_entry_safe(peer, tmp, &shard->peers, shard_node) {
 		unsigned int max_cells = peer->may_reach_ours ? RUN_CELLS :
 								min_u32(RUN_CELLS, foreign_left);
@@ -283,13 +285,14 @@ unsigned int local_run_shard(struct engine *engine, uint32_t number)
 	return done;
 }
 
-/* All locks are held. */
+/* All locks held. */
 static unsigned int local_run_shards(struct engine *engine)
 {
 	struct local *local = local_of(engine);
 	unsigned int done = 0;
 	struct peer *peer;
 
+	engine_assert_all_locked(engine);
 	list_for_each_entry(peer, &local->peers, node) {
 		if (peer->main == peer && !peer->is_gone)
 			peer_open_shards(peer);
@@ -309,6 +312,7 @@ unsigned int local_run(struct engine *engine)
 {
 	unsigned int done = local_run_shard(engine, 0);
 
+	engine_assert_locked(engine);
 	if (engine->shards.all_depth)
 		done += local_run_shards(engine);
 	if (!list_is_empty(&engine->datagrams.waiting))

@@ -12,6 +12,7 @@
 #include "base/syscalls.h"
 #include "base/util.h"
 #include "core/comp_cntr.h"
+#include "core/lock_check.h"
 #include "core/qp.h"
 #include "core/transport.h"
 #include "core/usage.h"
@@ -236,6 +237,8 @@ void segment_publish_qp(struct qp *qp)
 	uint32_t own = atomic_load_explicit(place, memory_order_relaxed);
 	struct segment_qp *entry;
 
+	engine_assert_locked(qp->context->engine);
+	qp_assert_locked(qp);
 	/* While revoke_qp() waits for the end of the peers' accesses, no access may begin. */
 	if (qp->revokers)
 		return;
@@ -277,6 +280,7 @@ void segment_publish_mr(struct engine *engine, const struct mr *mr)
 	uint32_t own;
 	struct segment_mr *entry;
 
+	engine_assert_all_locked(engine);
 	segment_unpublish_mr(engine, mr);
 	entry = segment_take_mr(local, &own);
 	entry->access = mr->access;
@@ -332,6 +336,7 @@ int segment_thread_begins(struct engine *engine)
 	struct segment_hdr *hdr = &local_of(engine)->segment->hdr;
 	int ret = life_init(&hdr->life);
 
+	engine_assert_unlocked(engine);
 	if (!ret)
 		ret = -pthread_mutex_lock(&hdr->life.mutex);
 	if (!ret)
@@ -343,6 +348,7 @@ void segment_thread_ends(struct engine *engine)
 {
 	struct segment_hdr *hdr = &local_of(engine)->segment->hdr;
 
+	engine_assert_unlocked(engine);
 	atomic_store(&hdr->engine_tid, 0);
 	pthread_mutex_unlock(&hdr->life.mutex);
 }

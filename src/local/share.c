@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "base/syscalls.h"
 #include "base/vma.h"
+#include "core/lock_check.h"
 #include "core/mr.h"
 #include "local/local.h"
 
@@ -39,7 +40,7 @@ struct share_object {
 
 /*
  * AT_STATX_DONT_SYNC: the program may have any descriptors, also of a file system whose server does not reply to a request for the
- * attributes. engine.lock is held.
+ * attributes, while other threads wait for engine.lock.
  */
 static bool examine_fd(int fd, struct statx *file)
 {
@@ -272,6 +273,7 @@ void share_publish(struct engine *engine, const struct mr *mr, struct segment_mr
 	uint32_t place;
 	int fd;
 
+	engine_assert_locked(engine);
 	entry->share_generation = 0;
 	entry->share_offset = 0;
 	atomic_store_explicit(&entry->share, may_be_shared(mr) ? 0 : SEGMENT_SHARE_NONE,
@@ -295,6 +297,7 @@ void share_resolve(struct peer *peer, uint32_t rkey)
 	uint64_t offset;
 	uint32_t place;
 
+	engine_assert_locked(peer->engine);
 	if (!mr || !peer->was_admitted)
 		return;
 	place = atomic_load_explicit(&local->segment->mr_places[rkey % SEGMENT_MRS],
@@ -313,6 +316,7 @@ void share_resolve(struct peer *peer, uint32_t rkey)
 
 void share_send_notice(struct peer *peer)
 {
+	shard_assert_locked(peer->engine, peer->our_shard);
 	if (!peer->share_notice_waits || !ring_write_notice(&peer->tx, CELL_SHARE_GONE, 0))
 		return;
 	peer->has_sent = true;
@@ -344,6 +348,7 @@ void share_release(struct engine *engine, struct segment_mr *entry)
 	struct local *local = local_of(engine);
 	uint32_t place = atomic_load_explicit(&entry->share, memory_order_relaxed);
 
+	engine_assert_all_locked(engine);
 	unkeep_memory(local, entry);
 	if (!place || place > SEGMENT_SHARES)
 		return;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/lock_check.h"
 #include "core/transport.h"
 #include "local/local.h"
 
@@ -36,6 +37,9 @@ bool local_sleep(struct engine *engine, bool want_doorbell)
 	bool is_busy = false;
 	struct peer *peer;
 
+	engine_assert_locked(engine);
+	if (want_doorbell)
+		engine_assert_all_locked(engine);
 	if (!want_doorbell && atomic_load(&barrier_has_processes)) {
 		set_reader_polls(local, true);
 	} else if (local->is_polling) {

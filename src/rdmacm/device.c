@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/lock_check.h"
 #include "base/log.h"
 #include "base/librdmacm_calls.h"
 #include "rdmacm/device.h"
@@ -88,14 +89,16 @@ static int device_list_error(void)
 }
 
 /*
- * Opens a device. New devices are found, because libibverbs enumerates the devices again for each list. Waits for the daemon, so
- * opening_lock is held, but not devices_lock.
+ * Opens a device. New devices are found, because libibverbs enumerates the devices again for each
+ * list. Waits for the daemon. opening_lock held, and not devices_lock.
  */
 static int open_device(struct rcm_session *session, uint32_t dev_id, struct rcm_device **device)
 {
 	struct ibv_device **list;
 	int count, ret = -ENODEV;
 
+	mutex_assert_locked(&session->opening_lock);
+	mutex_assert_unlocked(&session->devices_lock);
 	list = ibv_get_device_list(&count);
 	if (!list)
 		return device_list_error();

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "base/fdpass.h"
+#include "base/lock_check.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/syscalls.h"
@@ -15,13 +16,15 @@
 #include "rdmacm/session.h"
 
 /*
- * Destroys the daemon's id of a dropped connection request. The daemon then rejects the request. The request to the daemon has no
- * reply, because the channel's lock is held and signals are blocked. Uses channel->refusal.
+ * Destroys the daemon's id of a dropped connection request. The daemon then rejects the request.
+ * The request to the daemon has no reply, because other threads wait for the channel's lock and
+ * signals are blocked. Called with the channel's lock held. Uses channel->refusal.
  */
 static void event_refuse(struct rcm_channel *channel, uint32_t handle)
 {
 	struct ipc_cm_id req = {.hdr.type = IPC_CM_DESTROY, .id = handle};
 
+	mutex_assert_locked(&channel->lock);
 	/* -EAGAIN: the thread that uses the connection, or the next request, sends it. */
 	(void)!ipc_send_in_order(&channel->session->client, &req, sizeof(req), channel->refusal);
 	channel->refusal = NULL;
@@ -121,6 +124,7 @@ static bool accept_message(struct rcm_channel *channel, const struct ipc_cm_even
 	struct rcm_id *owner = find_owner(channel, msg);
 	struct rcm_id *id = owner;
 
+	mutex_assert_locked(&channel->lock);
 	if (owner)
 		owner->events_received++;
 	if (!owner || owner->is_dying)
@@ -181,6 +185,7 @@ static int take_locked(struct rcm_channel *channel, struct ipc_cm_event *msg,
 	int nfds = 0;
 	int len;
 
+	mutex_assert_locked(&channel->lock);
 	if (channel->is_dead)
 		return notify_removed(channel, msg, event);
 	len = ipc_recv(channel->pub.fd, true, msg, sizeof(*msg), fds, &nfds);
@@ -221,6 +226,7 @@ void rcm_event_trim(struct rcm_channel *channel)
 	struct ipc_cm_event msg;
 	struct rcm_event none;
 
+	mutex_assert_locked(&channel->lock);
 	while (channel->has_stale && !channel->is_dead) {
 		ssize_t len = sys_recv(channel->pub.fd, &msg, sizeof(msg), MSG_PEEK | MSG_DONTWAIT);
 

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/id_table.h"
+#include "base/lock_check.h"
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "rdmacm/event.h"
@@ -200,6 +201,7 @@ int rcm_id_adopt(struct rcm_id *listener, uint32_t handle, struct rcm_id **adopt
 	struct rcm_id *id;
 	int ret;
 
+	mutex_assert_locked(&channel->lock);
 	ret = id_alloc(channel, listener->pub.context, listener->pub.ps, listener->pub.qp_type,
 		       &id);
 	if (ret)
@@ -281,6 +283,7 @@ static const struct rcm_event *oldest_unacked(const struct rcm_id *id,
 {
 	const struct rcm_event *event;
 
+	mutex_assert_locked(&id->lock);
 	list_for_each_entry(event, &id->unacked, node) {
 		if (!membership || event->membership == membership)
 			return event;
@@ -350,6 +353,7 @@ static bool reader_can_block(const struct rcm_channel *channel)
 static void let_reader_take(struct rcm_channel *channel, const struct rcm_id *id,
 			    uint64_t events_sent)
 {
+	mutex_assert_locked(&channel->lock);
 	if (id->events_received >= events_sent || !reader_can_block(channel))
 		return;
 	for (int i = 0; i < READER_NAPS && id->events_received < events_sent; i++) {

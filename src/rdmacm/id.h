@@ -124,7 +124,8 @@ int rcm_id_adopt(struct rcm_id *listener, uint32_t handle, struct rcm_id **id)
 void rcm_id_destroy(struct rcm_id *id);
 
 /*
- * Finds the id with a cookie that the daemon sent; NULL: none. Called with the lock of the receiving channel held.
+ * Finds the id with a cookie that the daemon sent; NULL: none. While the caller has the lock of the
+ * channel of the id, the id is not freed.
  */
 struct rcm_id *rcm_id_find(uint64_t cookie);
 

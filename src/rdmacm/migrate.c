@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fdpass.h"
+#include "base/lock_check.h"
 #include "base/log.h"
 #include "rdmacm/event.h"
 #include "rdmacm/migrate.h"
@@ -56,6 +57,7 @@ static void empty_socket(struct rcm_channel *channel, struct drained *drained)
 {
 	int fds[IPC_FDS_MAX];
 
+	mutex_assert_locked(&channel->lock);
 	while (drained_has_room(drained)) {
 		struct ipc_cm_event *event = &drained->events[drained->count];
 		int nfds = 0;

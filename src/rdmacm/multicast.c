@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock_check.h"
 #include "base/log.h"
 #include "rdmacm/event.h"
 #include "rdmacm/public.h"
@@ -14,6 +15,7 @@ struct rcm_membership *rcm_membership_find(struct rcm_id *id, uint64_t cookie)
 {
 	struct rcm_membership *membership;
 
+	mutex_assert_locked(&id->lock);
 	list_for_each_entry(membership, &id->memberships, node) {
 		if (membership->cookie == cookie)
 			return membership;

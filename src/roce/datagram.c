@@ -10,6 +10,7 @@
 #include "base/user_copy.h"
 #include "base/util.h"
 #include "core/ah.h"
+#include "core/lock_check.h"
 #include "roce/qp.h"
 
 /*
@@ -54,6 +55,7 @@ int roce_ah_open(struct ah *ah)
 	struct roce_ah *rah;
 	int ret;
 
+	engine_assert_all_locked(to_context(ah->pub.context)->engine);
 	if (!roce || !roce->link)
 		return -EOPNOTSUPP;
 	rah = calloc(1, sizeof(*rah));
@@ -89,6 +91,7 @@ void roce_ah_close(struct ah *ah)
 	struct roce *roce = roce_of(ah->engine);
 	struct roce_ah *rah = ah->transport_ah;
 
+	engine_assert_locked(to_context(ah->pub.context)->engine);
 	roce_look_at_clock(roce);
 	while (!list_is_empty(&rah->paths))
 		path_free(roce, list_first_entry(&rah->paths, struct ah_path, node));
@@ -193,6 +196,7 @@ int roce_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *d
 	struct ah_path *path;
 	int iovs;
 
+	engine_assert_locked(qp->context->engine);
 	roce_look_at_clock(roce);
 	path = roce->link ? roce_datagram_find_path(roce, ah->transport_ah, datagram->dest_qpn) :
 			    NULL;
@@ -218,6 +222,7 @@ bool roce_datagrams_end(struct engine *engine, bool may_wait)
 {
 	struct roce *roce = roce_of(engine);
 
+	engine_assert_locked(engine);
 	if (!roce)
 		return false;
 	if (may_wait && batch_may_wait(roce))

@@ -7,8 +7,8 @@
 #include "roce/qp.h"
 
 /*
- * Trace and fault points of the RoCEv2 transport. The caller holds engine.lock. Delayed packets use the engine's
- * timers, so a simulation delays them in virtual time.
+ * Trace and fault points of the RoCEv2 transport. Delayed packets use the engine's timers, so a
+ * simulation delays them in virtual time.
  */
 
 /* Cause of a change of the congestion window: trace_window.cause. */

@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "core/device.h"
 #include "core/failure_drop.h"
+#include "core/lock_check.h"
 #include "core/qp.h"
 #include "roce/probe.h"
 #include "roce/xrc_forward.h"
@@ -45,6 +46,7 @@ void roce_set_link(struct engine *engine, struct link *link, uint64_t (*clock)(v
 {
 	struct roce *roce = roce_of(engine);
 
+	engine_assert_locked(engine);
 	vendor_acks_close(roce);
 	roce->link = link;
 	roce->clock = clock;
@@ -60,6 +62,7 @@ static int roce_open(struct engine *engine, int *segment_fd)
 {
 	struct roce *roce = calloc(1, sizeof(*roce));
 
+	engine_assert_all_locked(engine);
 	(void)segment_fd;
 	if (!roce)
 		return -ENOMEM;
@@ -90,6 +93,7 @@ static void roce_close(struct engine *engine)
 {
 	struct roce *roce = roce_of(engine);
 
+	engine_assert_all_locked(engine);
 	if (!roce)
 		return;
 	timer_cancel(&engine->timers, &roce->held_timer);
@@ -108,6 +112,7 @@ static int roce_revoke_mr(struct engine *engine, const struct mr *mr)
 {
 	struct roce *roce = roce_of(engine);
 
+	engine_assert_all_locked(engine);
 	(void)mr;
 	if (roce)
 		batch_flush(roce);
@@ -117,6 +122,7 @@ static int roce_revoke_mr(struct engine *engine, const struct mr *mr)
 /* If the link does not accept the packets that wait, they become copies. */
 static int roce_revoke_qp(struct qp *qp)
 {
+	engine_assert_all_locked(qp->context->engine);
 	if (qp->transport != &roce_transport)
 		return 0;
 	batch_flush(roce_of(qp->context->engine));
@@ -128,6 +134,7 @@ static void roce_daemon_lost(struct engine *engine)
 {
 	const struct roce *roce = roce_of(engine);
 
+	engine_assert_all_locked(engine);
 	if (roce && roce->link)
 		link_stop_receiving(roce->link);
 }
@@ -226,6 +233,7 @@ static void roce_ready(struct qp *qp)
 	struct roce_qp *rqp = roce_qp_of(qp);
 	struct roce *roce = rqp->roce;
 
+	engine_assert_all_locked(qp->context->engine);
 	roce_look_at_clock(roce);
 	/* After SQD or SQE the QP continues with its PSNs. */
 	if (!rqp->tx.is_ready) {
@@ -247,6 +255,7 @@ static void roce_kick(struct qp *qp)
 	struct roce_qp *rqp = roce_qp_of(qp);
 	struct roce *roce = rqp->roce;
 
+	engine_assert_locked(qp->context->engine);
 	roce_look_at_clock(roce);
 	roce_requester_run(rqp);
 	response_run_waited(rqp);
@@ -258,6 +267,7 @@ static void roce_halt(struct qp *qp)
 {
 	struct roce_qp *rqp = roce_qp_of(qp);
 
+	engine_assert_locked(qp->context->engine);
 	/* Packets that wait refer to memory of the application. */
 	roce_requester_flush(rqp->roce);
 	recovery_halt(rqp);
@@ -273,6 +283,7 @@ static void roce_unbind(struct qp *qp)
 	struct roce_qp *rqp = roce_qp_of(qp);
 	struct roce *roce = rqp->roce;
 
+	engine_assert_all_locked(qp->context->engine);
 	roce_look_at_clock(roce);
 	timer_cancel(&qp->context->engine->timers, &rqp->tx.timer);
 	list_del(&rqp->send_node);
@@ -442,6 +453,7 @@ static unsigned int roce_run(struct engine *engine)
 {
 	struct roce *roce = roce_of(engine);
 
+	engine_assert_locked(engine);
 	return roce && roce->link && is_time_to_look(roce) ? roce_run_link(roce) : 0;
 }
 
@@ -465,6 +477,7 @@ static int roce_bind(struct qp *qp)
 	struct roce_qp *rqp;
 	int ret;
 
+	engine_assert_all_locked(qp->context->engine);
 	if (!roce || !roce->link || qp->type == IBV_QPT_UD)
 		return -EOPNOTSUPP;
 	rqp = roce_qp_new(roce, qp);
@@ -492,6 +505,7 @@ static int roce_join(struct engine *engine, uint32_t ifindex, const union ibv_gi
 {
 	struct roce *roce = roce_of(engine);
 
+	engine_assert_locked(engine);
 	return roce && roce->link ? link_join(roce->link, ifindex, group->raw) : -EOPNOTSUPP;
 }
 
@@ -499,6 +513,7 @@ static void roce_leave(struct engine *engine, uint32_t ifindex, const union ibv_
 {
 	struct roce *roce = roce_of(engine);
 
+	engine_assert_locked(engine);
 	if (roce && roce->link)
 		link_leave(roce->link, ifindex, group->raw);
 }
@@ -520,6 +535,7 @@ static bool roce_sleep(struct engine *engine, bool want_doorbell)
 {
 	struct roce *roce = roce_of(engine);
 
+	engine_assert_locked(engine);
 	if (!roce || !roce->link)
 		return false;
 	if (link_sleep(roce->link, want_doorbell)) {

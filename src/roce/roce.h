@@ -8,6 +8,7 @@
 #include "base/timer.h"
 #include "core/engine.h"
 #include "core/execute.h"
+#include "core/lock_check.h"
 #include "core/objects.h"
 #include "core/transport.h"
 #include "link/link.h"
@@ -211,7 +212,7 @@ static inline struct roce *roce_of(const struct engine *engine)
 
 /*
  * Sets the link and the clock of the engine. NULL removes them: the caller does this after the last QP is unbound and
- * before it closes the link. The caller holds engine.lock.
+ * before it closes the link. engine.lock held.
  */
 void roce_set_link(struct engine *engine, struct link *link, uint64_t (*clock)(void *arg),
 		   void *clock_arg);
@@ -219,6 +220,7 @@ void roce_set_link(struct engine *engine, struct link *link, uint64_t (*clock)(v
 /* link_fd() of the engine's link is readable: run() calls link_recv() next time. engine.lock held. */
 static inline void roce_link_is_readable(struct engine *engine)
 {
+	engine_assert_locked(engine);
 	roce_of(engine)->is_link_readable = true;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "core/device.h"
+#include "core/lock_check.h"
 #include "core/qp.h"
 #include "roce/xrc_forward.h"
 
@@ -106,6 +107,7 @@ void xrc_target_publish(struct qp *qp)
 {
 	struct roce_qp *rqp = qp->transport == &roce_transport ? roce_qp_of(qp) : NULL;
 
+	engine_assert_locked(qp->context->engine);
 	if (rqp && rqp->rx.xrc_target)
 		memset(rqp->rx.xrc_target->current, 0, sizeof(rqp->rx.xrc_target->current));
 }

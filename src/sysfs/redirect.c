@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/lock_check.h"
 #include "base/util.h"
 #include "ipc/client.h"
 #include "profile/view.h"
@@ -253,6 +254,7 @@ static int redirect_refresh(void)
 	struct device_list list = {0};
 	int ret = 0;
 
+	mutex_assert_locked(&tree.lock);
 	if (tree.owner != getpid())
 		ret = home_make();
 	if (ret || clock_now_ns() < tree.fresh_until_ns)
@@ -317,6 +319,7 @@ static bool path_in_tree(const char *path, size_t pci_length, char where[PATH_MA
 	struct stat status;
 	bool is_there = true;
 
+	mutex_assert_locked(&tree.lock);
 	*root_bytes = (size_t)len;
 	if (strlen(path) >= PATH_MAX - *root_bytes)
 		return false;

@@ -8,6 +8,7 @@ import sys
 
 import adr
 import cite
+import locks
 import python_rules
 from sources import ROOT, Tap, code_only, files, functions, includes, module_of, read, tracked
 
@@ -76,6 +77,8 @@ LIBRARY_MODULES = {"base", "profile", "wire", "link", "core", "roce", "local", "
 RUDE = re.compile(r"(?<![\w.>])(printf|vprintf|puts|putchar|perror|exit|_exit|abort|signal|sigaction|setenv|putenv|"
                   r"system|popen|atoi|gets|strcpy|strcat|sprintf|vsprintf|strtok|setlocale|srand|rand)\s*\(")
 RUDE_ALLOWED = {
+    # A lock check has failed; only in checking builds.
+    ("src/base", "abort"),
     # The child between fork() and exec() has no other way to end.
     ("src/ipc", "_exit"),
     # Only asks whether handlers were installed with SA_RESTART.
@@ -423,6 +426,8 @@ def main():
     tap.rule("no name of a static function is used twice", repeated_statics())
     tap.rule("test cases are named <function>_<condition>_<result>", unnamed_tests())
     tap.rule("each module calls pthread_atfork() once", repeated_atforks())
+    tap.rule("a function whose comment states a lock checks it", locks.missing_checks())
+    tap.rule("the rule for locks finds the functions of an example", locks.wrong_claims())
     tap.rule("no promises in comments", promises())
     tap.rule("every file names its licence", unlicensed())
     tap.rule("no path of one machine", machine_paths())

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../unit/roce/peer.h"
+#include "../with_locks.h"
 #include "roce/xrc_forward.h"
 
 #define DOMAIN_ID    77u
@@ -120,8 +121,9 @@ static void close_attack(struct attack *attack)
 	current = NULL;
 	send_error = 0;
 	for (uint32_t i = 0; i < SLOT_COUNT; i++)
-		xrc_forward_peer_exited(engine, FIRST_SLOT + i);
-	xrc_forward_domain_closed(engine, to_xrcd(attack->peer.node->xrcd)->domain);
+		WITH_LOCKS(engine, xrc_forward_peer_exited(engine, FIRST_SLOT + i));
+	WITH_LOCKS(engine,
+		   xrc_forward_domain_closed(engine, to_xrcd(attack->peer.node->xrcd)->domain));
 	if (!list_is_empty(&roce_of(engine)->xrc.executor_list))
 		abort();
 	to_xrcd(attack->peer.node->xrcd)->domain->id = 0;
@@ -304,8 +306,9 @@ static void send_msg(struct attack *attack, const uint8_t *record)
 	}
 	if (record[5] & 2)
 		len = record[6] % (len + 1);
-	(void)!xrc_forward_receive(&attack->peer.node->engine, FIRST_SLOT + record[2] % SLOT_COUNT,
-				   bytes, len);
+	WITH_LOCKS(&attack->peer.node->engine,
+		   (void)!xrc_forward_receive(&attack->peer.node->engine,
+					      FIRST_SLOT + record[2] % SLOT_COUNT, bytes, len));
 }
 
 static void request(struct attack *attack, const uint8_t *record)
@@ -341,10 +344,10 @@ static void play(struct attack *attack, const uint8_t *record)
 		send_error = errors[record[1] % 4];
 		break;
 	case 1:
-		xrc_forward_space(engine, slot);
+		WITH_LOCKS(engine, xrc_forward_space(engine, slot));
 		break;
 	case 2:
-		xrc_forward_peer_exited(engine, slot);
+		WITH_LOCKS(engine, xrc_forward_peer_exited(engine, slot));
 		break;
 	case 3:
 		post_recv(attack, record);

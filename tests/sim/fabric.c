@@ -7,6 +7,7 @@
 #include "core/qp.h"
 #include "core/transport.h"
 #include "roce/qp.h"
+#include "../with_locks.h"
 
 #define FABRIC_CQE  1024
 #define FABRIC_SLOT 1u
@@ -29,7 +30,8 @@ static void host_open(struct fabric *fabric, uint32_t index)
 	sim_engine_open(&host->engine, FABRIC_SLOT + index % (IPC_SLOTS - FABRIC_SLOT));
 	sim_device_open(&host->device, gid);
 	sim_context_open(&host->context, &host->engine, &host->device, -1);
-	roce_set_link(&host->engine, &fabric->net.nics[index].link, fabric_clock, &fabric->net);
+	WITH_LOCKS(&host->engine, roce_set_link(&host->engine, &fabric->net.nics[index].link,
+						fabric_clock, &fabric->net));
 	host->pd = ibv_alloc_pd(context);
 	host->cq = ibv_create_cq(context, FABRIC_CQE, NULL, NULL, 0);
 	sim_must(host->pd && host->cq);
@@ -64,7 +66,7 @@ void fabric_close(struct fabric *fabric)
 		sim_must(ibv_dereg_mr(host->mr) == 0);
 		sim_must(ibv_destroy_cq(host->cq) == 0);
 		sim_must(ibv_dealloc_pd(host->pd) == 0);
-		roce_set_link(&host->engine, NULL, NULL, NULL);
+		WITH_LOCKS(&host->engine, roce_set_link(&host->engine, NULL, NULL, NULL));
 		sim_engine_close(&host->engine);
 	}
 	fabric_net_close(&fabric->net);

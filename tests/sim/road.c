@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "core/xrc_forward.h"
+#include "../with_locks.h"
 
 /* One message from one node to another, in road.words in sending order; freed when it was delivered. */
 struct word {
@@ -135,12 +136,15 @@ static bool hand_over(struct world *world, int to, int from, bool is_last)
 	}
 	while (!list_is_empty(&due)) {
 		struct word taken;
+		int ret;
 
 		word = list_first_entry(&due, struct word, node);
 		taken = *word;
 		drop_word(road, word);
-		if (xrc_forward_receive(&world->nodes[to].engine, slot_of(taken.from), taken.bytes,
-					taken.len))
+		WITH_LOCKS(&world->nodes[to].engine,
+			   ret = xrc_forward_receive(&world->nodes[to].engine, slot_of(taken.from),
+						     taken.bytes, taken.len));
+		if (ret)
 			abort();
 		has_any = true;
 	}
@@ -158,7 +162,8 @@ static bool tell_of_room(struct world *world, int from)
 		if (!lane->is_wanted || !lane->has_room)
 			continue;
 		lane->is_wanted = lane->has_room = false;
-		xrc_forward_space(&world->nodes[from].engine, slot_of(to));
+		WITH_LOCKS(&world->nodes[from].engine,
+			   xrc_forward_space(&world->nodes[from].engine, slot_of(to)));
 		has_any = true;
 	}
 	return has_any;
@@ -177,7 +182,8 @@ static bool deliver(struct world *world, int to)
 			continue;
 		road->is_missed[to][dead] = false;
 		hand_over(world, to, dead, true);
-		xrc_forward_peer_exited(&world->nodes[to].engine, slot_of(dead));
+		WITH_LOCKS(&world->nodes[to].engine,
+			   xrc_forward_peer_exited(&world->nodes[to].engine, slot_of(dead)));
 		has_any = true;
 	}
 	return tell_of_room(world, to) || has_any;

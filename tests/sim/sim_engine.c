@@ -8,6 +8,7 @@
 #include "core/context.h"
 #include "core/transport.h"
 #include "core/xrc.h"
+#include "../with_locks.h"
 
 void sim_must_at(bool is_true, const char *file, int line)
 {
@@ -52,12 +53,12 @@ void sim_engine_open(struct engine *engine, uint32_t slot)
 	xrc_remote_init(&engine->xrc_remote);
 	id_table_init_random(&engine->mws, MAX_MWS, MW_HANDLE_BITS, &engine->random);
 	sim_must(qp_table_init(&engine->qps) == 0);
-	sim_must(roce_transport.open(engine, &segment_fd) == 0);
+	WITH_LOCKS(engine, sim_must(roce_transport.open(engine, &segment_fd) == 0));
 }
 
 void sim_engine_close(struct engine *engine)
 {
-	roce_transport.close(engine);
+	WITH_LOCKS(engine, roce_transport.close(engine));
 	qp_table_fini(&engine->qps);
 	id_table_fini(&engine->mrs);
 	id_table_fini(&engine->pds);

@@ -5,6 +5,7 @@
 
 #include "core/xrc_forward.h"
 #include "core/xrc.h"
+#include "../with_locks.h"
 #include "road.h"
 #include "rules.h"
 #include "xrc_line.h"
@@ -221,7 +222,8 @@ static void run_close(struct run *run)
 	for (int i = OWNERS_FIRST; i < NODES; i++) {
 		struct xrc_domain *domain = to_xrcd(run->world.nodes[i].xrcd)->domain;
 
-		xrc_forward_domain_closed(&run->world.nodes[i].engine, domain);
+		WITH_LOCKS(&run->world.nodes[i].engine,
+			   xrc_forward_domain_closed(&run->world.nodes[i].engine, domain));
 		/* No daemon is to be notified. */
 		domain->id = 0;
 	}

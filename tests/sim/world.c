@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/event_fd.h"
+#include "../with_locks.h"
 
 static int road_send(struct engine *engine, uint32_t slot, const struct iovec *pieces, int count,
 		     bool may_connect)
@@ -88,7 +89,7 @@ static void node_start(struct world *world, struct world_node *node)
 	node->engine.xrc_forward.carrier = &road_carrier;
 	sim_device_open(&node->device, node->gid);
 	sim_context_open(&node->context, &node->engine, &node->device, event_fd_open());
-	roce_set_link(&node->engine, node->link, world_clock, world);
+	WITH_LOCKS(&node->engine, roce_set_link(&node->engine, node->link, world_clock, world));
 	node->pd = ibv_alloc_pd(pub);
 	node->send_cq = ibv_create_cq(pub, WORLD_CQE, NULL, NULL, 0);
 	node->recv_cq = ibv_create_cq(pub, WORLD_CQE, NULL, NULL, 0);
@@ -142,7 +143,8 @@ void world_share_host(struct world *world, int first)
 		node->link = sim_link_new(world->net, node->gid);
 		sim_must(node->link != NULL);
 		sim_link_share(node->link, node->engine.slot << IPC_SLOT_SHIFT, IPC_SLOT_QPNS);
-		roce_set_link(&node->engine, node->link, world_clock, world);
+		WITH_LOCKS(&node->engine,
+			   roce_set_link(&node->engine, node->link, world_clock, world));
 	}
 }
 
@@ -155,7 +157,7 @@ static void node_end(struct world_node *node)
 	sim_must(ibv_destroy_cq(node->send_cq) == 0);
 	sim_must(ibv_destroy_cq(node->recv_cq) == 0);
 	sim_must(ibv_dealloc_pd(node->pd) == 0);
-	roce_set_link(&node->engine, NULL, NULL, NULL);
+	WITH_LOCKS(&node->engine, roce_set_link(&node->engine, NULL, NULL, NULL));
 	sim_engine_close(&node->engine);
 	close(node->context.pub.context.async_fd);
 }

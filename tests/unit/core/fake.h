@@ -12,6 +12,7 @@
 #include "core/ah.h"
 #include "core/context.h"
 #include "core/transport.h"
+#include "../../with_locks.h"
 
 /*
  * An engine without a daemon and a thread, and one context on one device with one GID. A test that links fake.c has the
@@ -73,6 +74,12 @@ extern struct fake_calls fake_calls;
 void fake_open(struct fake *fake);
 /* Asserts that no object of the context is left. */
 void fake_close(struct fake *fake);
+
+/*
+ * Executes a statement with all locks of the engine of a `struct fake fake`, as the callers in the
+ * library hold them.
+ */
+#define LOCKED(statement) WITH_LOCKS(&fake.engine, statement)
 
 /* Whether the transport needs resolved addresses (transport.is_routed); false at the start of the program. */
 void fake_route(bool is_routed);

@@ -331,7 +331,9 @@ static void poll_in_child_leaves_engine_alone(void **state)
 	fake.engine.serve.is_thread_away = true;
 	fake.engine.is_orphan = true;
 	for (int i = 0; i < 2; i++) {
+		biased_lock_acquire(&cq->lock);
 		armed_spin_cq_armed(cq);
+		biased_lock_release(&cq->lock);
 		assert_int_equal(poll_once(), 0);
 		assert_int_equal(rounds.count, 0);
 	}

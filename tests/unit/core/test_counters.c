@@ -21,7 +21,18 @@ static int setup(void **state)
 {
 	(void)state;
 	memset(&table, 0, sizeof(table));
-	engine.counters = &table;
+	engine = (struct engine){.counters = &table};
+	biased_lock_init(&engine.lock);
+	engine_init_lists(&engine);
+	engine_lock(&engine);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	engine_unlock(&engine);
+	biased_lock_fini(&engine.lock);
 	return 0;
 }
 
@@ -116,13 +127,16 @@ static void counters_register_ends_a_name_at_its_last_word(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(counters_register_appends_named_counters, setup),
-		cmocka_unit_test_setup(counters_register_logs_a_full_table_and_returns_unshown,
-				       setup),
-		cmocka_unit_test_setup(counters_register_without_table_returns_unshown_silently,
-				       setup),
-		cmocka_unit_test_setup(counters_register_truncates_long_names, setup),
-		cmocka_unit_test_setup(counters_register_ends_a_name_at_its_last_word, setup),
+		cmocka_unit_test_setup_teardown(counters_register_appends_named_counters, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(
+			counters_register_logs_a_full_table_and_returns_unshown, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			counters_register_without_table_returns_unshown_silently, setup, teardown),
+		cmocka_unit_test_setup_teardown(counters_register_truncates_long_names, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(counters_register_ends_a_name_at_its_last_word,
+						setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

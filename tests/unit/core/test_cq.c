@@ -26,6 +26,7 @@
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/event_fd.h"
+#include "../../with_locks.h"
 
 static struct engine engine;
 static struct context context;
@@ -171,7 +172,8 @@ static void cq_push_behind_delayed_completion_keeps_order(void **state)
 	push(cq, 3, 8);
 	assert_int_equal(poll_cq(&cq->pub, 2, wc), 1);
 	assert_int_equal(wc[0].wr_id, 3);
-	(void)timer_expire(&engine.timers, clock_now_ns() + 11 * CLOCK_NS_PER_S);
+	WITH_LOCKS(&engine,
+		   (void)timer_expire(&engine.timers, clock_now_ns() + 11 * CLOCK_NS_PER_S));
 	assert_int_equal(poll_cq(&cq->pub, 2, wc), 2);
 	assert_int_equal(wc[0].wr_id, 1);
 	assert_int_equal(wc[1].wr_id, 2);
@@ -212,7 +214,7 @@ static void model_purge(struct model *model, struct cq *cq, uint32_t qpn)
 			wanted.sends++;
 	}
 	model->count = kept;
-	cq_purge_qp(cq, qpn, &purged);
+	WITH_LOCKS(&engine, cq_purge_qp(cq, qpn, &purged));
 	assert_memory_equal(&purged, &wanted, sizeof(wanted));
 }
 

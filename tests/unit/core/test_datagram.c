@@ -276,7 +276,7 @@ static void datagram_send_without_room_waits_in_order(void **state)
 		assert_int_equal(send_bytes(i), 0);
 	expect_wc(1, IBV_WC_SUCCESS);
 	expect_no_wc();
-	assert_false(datagram_is_due(&fake.engine));
+	LOCKED(assert_false(datagram_is_due(&fake.engine)));
 	resume();
 	expect_no_wc();
 	fake_calls.send_room = 2;
@@ -311,10 +311,10 @@ static void datagram_send_without_room_does_not_delay_other_qps(void **state)
 	}
 	assert_int_equal(ibv_post_send(many, wrs, &bad), 0);
 	assert_in_range(fake_calls.sent, 1, MANY_SENDS - 1);
-	assert_true(datagram_is_due(&fake.engine));
+	LOCKED(assert_true(datagram_is_due(&fake.engine)));
 	resume();
 	assert_int_equal(fake_calls.sent, MANY_SENDS);
-	assert_false(datagram_is_due(&fake.engine));
+	LOCKED(assert_false(datagram_is_due(&fake.engine)));
 	assert_int_equal(ibv_destroy_qp(many), 0);
 }
 

@@ -27,6 +27,7 @@
 #include "core/engine_watch.h"
 #include "core/event_fd.h"
 #include "core/transport.h"
+#include "../../with_locks.h"
 
 #define WORK	    1000u
 #define PATIENCE_MS 40000
@@ -218,7 +219,6 @@ static void on_readable(struct engine *from, void *arg)
 		engine_unwatch(&engine, watched->other->handle);
 }
 
-/* engine.lock held. */
 static void watched_open(struct watched *watched)
 {
 	*watched = (struct watched){0};
@@ -230,7 +230,6 @@ static void watched_open(struct watched *watched)
 	assert_int_not_equal(watched->handle, 0);
 }
 
-/* engine.lock held. */
 static void watched_close(struct watched *watched)
 {
 	engine_unwatch(&engine, watched->handle);
@@ -309,14 +308,14 @@ static void idle_open(struct engine *idle)
 	idle->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	idle->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	idle->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	assert_int_equal(engine_watch_progress(idle), 0);
+	WITH_LOCKS(idle, assert_int_equal(engine_watch_progress(idle), 0));
 }
 
 static void idle_close(struct engine *idle)
 {
-	engine_unwatch(idle, idle->doorbell_watch);
-	engine_unwatch(idle, idle->timer_watch);
-	watch_set_close(&idle->standby);
+	WITH_LOCKS(idle, engine_unwatch(idle, idle->doorbell_watch));
+	WITH_LOCKS(idle, engine_unwatch(idle, idle->timer_watch));
+	WITH_LOCKS(idle, watch_set_close(idle, &idle->standby));
 	id_table_fini(&idle->watches);
 	close(idle->doorbell_fd);
 	close(idle->epoll_fd);
@@ -334,6 +333,7 @@ static bool is_woken(struct engine *idle)
 /* An engine with a channel, and a doorbell of a peer. */
 struct serving {
 	struct engine idle;
+	struct context context;
 	struct comp_channel channel;
 	int peer_fd; /* as a peer's doorbell */
 	uint64_t peer_watch;
@@ -347,22 +347,24 @@ static void on_peer(struct engine *idle, void *arg)
 
 static void serving_open(struct serving *serving)
 {
-	*serving = (struct serving){.channel.set.epoll_fd = -1};
+	*serving = (struct serving){.channel.set.epoll_fd = -1, .context.engine = &serving->idle};
+	serving->channel.pub.context = &serving->context.pub.context;
 	idle_open(&serving->idle);
 	list_init(&serving->channel.ready);
 	list_init(&serving->channel.signal_node);
 	pthread_mutex_init(&serving->channel.lock, NULL);
 	serving->channel.pub.fd = event_fd_open();
 	serving->peer_fd = event_fd_open();
-	assert_int_equal(engine_watch(&serving->idle, serving->peer_fd, WATCH_BY_ANY, on_peer,
-				      &serving->peer_fd, &serving->peer_watch),
-			 0);
+	WITH_LOCKS(&serving->idle,
+		   assert_int_equal(engine_watch(&serving->idle, serving->peer_fd, WATCH_BY_ANY,
+						 on_peer, &serving->peer_fd, &serving->peer_watch),
+				    0));
 }
 
 static void serving_close(struct serving *serving)
 {
-	engine_unwatch(&serving->idle, serving->peer_watch);
-	watch_set_close(&serving->channel.set);
+	WITH_LOCKS(&serving->idle, engine_unwatch(&serving->idle, serving->peer_watch));
+	WITH_LOCKS(&serving->idle, watch_set_close(&serving->idle, &serving->channel.set));
 	close(serving->channel.pub.fd);
 	close(serving->peer_fd);
 	pthread_mutex_destroy(&serving->channel.lock);

@@ -110,6 +110,7 @@ static void engine_serve_wait_in_signal_handler_leaves_doorbells_to_thread(void 
 	void *result;
 
 	(void)state;
+	channel.pub.context = fake.ctx;
 	list_init(&channel.ready);
 	list_init(&channel.signal_node);
 	pthread_mutex_init(&channel.lock, NULL);
@@ -136,7 +137,7 @@ static void engine_serve_wait_in_signal_handler_leaves_doorbells_to_thread(void 
 	assert_int_equal((intptr_t)result, 0);
 	engine_lock(&fake.engine);
 	engine_unwatch(&fake.engine, peer_watch);
-	watch_set_close(&channel.set);
+	watch_set_close(&fake.engine, &channel.set);
 	engine_unlock(&fake.engine);
 	close(channel.pub.fd);
 	close(peer_fd);

@@ -311,9 +311,11 @@ static unsigned int spread(const union ibv_gid *to, uint32_t ifindex, const stru
 {
 	const struct mcast_origin origin = {
 		.group = to->raw, .source = source, .ifindex = ifindex, .src_qpn = from->qp_num};
+	unsigned int count;
 
 	heard_count = 0;
-	return mcast_for_each(&fake.engine, &origin, hear, &fake);
+	LOCKED(count = mcast_for_each(&fake.engine, &origin, hear, &fake));
+	return count;
 }
 
 static void ibv_attach_mcast_members_get_copies(void **state)
@@ -388,10 +390,12 @@ static struct datagram_rx to_group(uint32_t qpn)
 static enum datagram_result deliver(uint32_t qpn, uint32_t qkey, uint32_t ifindex)
 {
 	struct datagram_rx rx = to_group(qpn);
+	enum datagram_result result;
 
 	rx.qkey = qkey;
 	rx.ifindex = ifindex;
-	return datagram_deliver(&fake.engine, &rx);
+	LOCKED(result = datagram_deliver(&fake.engine, &rx));
+	return result;
 }
 
 static void datagram_deliver_to_group_reaches_members_only(void **state)

@@ -340,14 +340,14 @@ static void mr_find_after_dereg_returns_null(void **state)
 
 	(void)state;
 	assert_int_equal(fake_calls.publish_mr, 1);
-	assert_ptr_equal(mr_find(&fake.engine, key), to_mr(mr));
-	assert_null(mr_find(&fake.engine, 0));
-	assert_null(mr_find(&fake.engine, key + 1));
-	assert_null(mr_find(&fake.engine, key ^ 1u << MR_INDEX_BITS));
+	LOCKED(assert_ptr_equal(mr_find(&fake.engine, key), to_mr(mr)));
+	LOCKED(assert_null(mr_find(&fake.engine, 0)));
+	LOCKED(assert_null(mr_find(&fake.engine, key + 1)));
+	LOCKED(assert_null(mr_find(&fake.engine, key ^ 1u << MR_INDEX_BITS)));
 	assert_int_equal(ibv_dealloc_pd(fake.pd), EBUSY);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	assert_int_equal(fake_calls.revoke_mr, 1);
-	assert_null(mr_find(&fake.engine, key));
+	LOCKED(assert_null(mr_find(&fake.engine, key)));
 	next = ibv_reg_mr(fake.pd, buf, 8, 0);
 	assert_int_not_equal(next->lkey, key);
 	assert_int_equal(ibv_dereg_mr(next), 0);
@@ -425,7 +425,7 @@ static void ibv_rereg_mr_changes_requested_properties(void **state)
 	assert_int_equal(fake_calls.revoke_mr, 3);
 	assert_int_equal(fake_calls.publish_mr, 4);
 	assert_int_equal(mr->rkey, key);
-	assert_ptr_equal(mr_find(&fake.engine, key), to_mr(mr));
+	LOCKED(assert_ptr_equal(mr_find(&fake.engine, key), to_mr(mr)));
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
@@ -440,7 +440,7 @@ static void mr_revoke_all_makes_keys_invalid(void **state)
 	mr_revoke_all(&fake.context);
 	engine_unlock(&fake.engine);
 	assert_int_equal(fake_calls.revoke_mr, 1);
-	assert_null(mr_find(&fake.engine, key));
+	LOCKED(assert_null(mr_find(&fake.engine, key)));
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	assert_int_equal(fake_calls.revoke_mr, 1);
 }
@@ -466,7 +466,7 @@ static void ibv_dereg_mr_busy_peer_fails_with_ebusy(void **state)
 	(void)state;
 	fake_calls.revoke_error = -EBUSY;
 	assert_int_equal(ibv_dereg_mr(mr), EBUSY);
-	assert_ptr_equal(mr_find(&fake.engine, mr->rkey), to_mr(mr));
+	LOCKED(assert_ptr_equal(mr_find(&fake.engine, mr->rkey), to_mr(mr)));
 	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
 			 IBV_REREG_MR_ERR_INPUT);
 	assert_int_equal(errno, EBUSY);
@@ -494,7 +494,7 @@ static void ibv_rereg_mr_waiting_for_peers_makes_dereg_of_import_fail(void **sta
 			 0);
 	assert_null(fake_calls.while_revoking);
 	/* The key that was published again is found. */
-	assert_ptr_equal(mr_find(&fake.engine, mr->rkey), to_mr(mr));
+	LOCKED(assert_ptr_equal(mr_find(&fake.engine, mr->rkey), to_mr(mr)));
 	ibv_unimport_mr(name);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }

@@ -63,9 +63,12 @@ static void post_check_opcode_every_qp_type_permits_its_opcodes(void **state)
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		enum ibv_wr_opcode opcode = table[i].opcode;
 
-		assert_int_equal(post_check_opcode(to_qp(rc), opcode), table[i].rc ? 0 : -EINVAL);
-		assert_int_equal(post_check_opcode(to_qp(uc), opcode), table[i].uc ? 0 : -EINVAL);
-		assert_int_equal(post_check_opcode(to_qp(ud), opcode), table[i].ud ? 0 : -EINVAL);
+		LOCKED(assert_int_equal(post_check_opcode(to_qp(rc), opcode),
+					table[i].rc ? 0 : -EINVAL));
+		LOCKED(assert_int_equal(post_check_opcode(to_qp(uc), opcode),
+					table[i].uc ? 0 : -EINVAL));
+		LOCKED(assert_int_equal(post_check_opcode(to_qp(ud), opcode),
+					table[i].ud ? 0 : -EINVAL));
 	}
 	assert_int_equal(ibv_destroy_qp(rc), 0);
 	assert_int_equal(ibv_destroy_qp(uc), 0);

@@ -127,12 +127,12 @@ static void ibv_create_qp_qpn_is_not_reused_at_once(void **state)
 	struct ibv_qp *second;
 
 	(void)state;
-	assert_ptr_equal(qp_find(&fake.engine, qpn), to_qp(first));
+	LOCKED(assert_ptr_equal(qp_find(&fake.engine, qpn), to_qp(first)));
 	/* The same low bits in another process's QPN range. */
-	assert_null(qp_find(&fake.engine, qpn ^ 1u << IPC_SLOT_SHIFT));
-	assert_null(qp_find(&fake.engine, qpn + 1));
+	LOCKED(assert_null(qp_find(&fake.engine, qpn ^ 1u << IPC_SLOT_SHIFT)));
+	LOCKED(assert_null(qp_find(&fake.engine, qpn + 1)));
 	assert_int_equal(ibv_destroy_qp(first), 0);
-	assert_null(qp_find(&fake.engine, qpn));
+	LOCKED(assert_null(qp_find(&fake.engine, qpn)));
 	second = fake_qp(&fake, IBV_QPT_RC, NULL);
 	assert_int_not_equal(second->qp_num, qpn);
 	assert_int_equal(ibv_destroy_qp(second), 0);

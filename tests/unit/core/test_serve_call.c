@@ -61,8 +61,8 @@ static int setup(void **state)
 	peer_fd = event_fd_open();
 	other_fd = event_fd_open();
 	assert_int_equal(usrdma_serve_open(fake.ctx, &serve), 0);
-	assert_int_equal(
-		engine_watch(&fake.engine, peer_fd, WATCH_BY_ANY, on_peer, NULL, &peer_watch), 0);
+	LOCKED(assert_int_equal(
+		engine_watch(&fake.engine, peer_fd, WATCH_BY_ANY, on_peer, NULL, &peer_watch), 0));
 	add(channel->fd, 1);
 	add(other_fd, 2);
 	doorbells = 0;
@@ -76,7 +76,7 @@ static int teardown(void **state)
 	(void)state;
 	usrdma_serve_close(serve);
 	assert_int_equal(fake.engine.serve.set_count, 0);
-	engine_unwatch(&fake.engine, peer_watch);
+	LOCKED(engine_unwatch(&fake.engine, peer_watch));
 	assert_int_equal(ibv_destroy_cq(&cq->pub), 0);
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 	close(peer_fd);
@@ -194,7 +194,7 @@ static void usrdma_wait_begins_recalls_engine_thread(void **state)
 	fake.engine.serve.is_thread_away = true;
 	usrdma_wait_begins(fake.ctx);
 	assert_int_equal(event_fd_try(fake.engine.doorbell_fd), 0);
-	assert_int_equal(engine_serve_rest(&fake.engine), ENGINE_REST_ALL);
+	LOCKED(assert_int_equal(engine_serve_rest(&fake.engine), ENGINE_REST_ALL));
 	usrdma_wait_ends(fake.ctx);
 	assert_int_equal(fake.engine.serve.external_waits, 0);
 }

@@ -22,7 +22,9 @@ static int reset(void **state)
 	(void)state;
 	table = (struct segment_cqs){.end = 0};
 	engine = (struct engine){.segment_cqs = &table};
+	biased_lock_init(&engine.lock);
 	engine_init_lists(&engine);
+	engine_lock(&engine);
 	for (size_t i = 0; i < 3; i++) {
 		cqs[i] = (struct cq){
 			.usage = &usage_unread_cq, .capacity = 15, .head = 5, .tail = 2};
@@ -30,6 +32,14 @@ static int reset(void **state)
 		list_add_tail(&cqs[i].node, &engine.cqs);
 	}
 	qp = (struct qp){.send_cq = &cqs[0], .recv_cq = &cqs[1]};
+	return 0;
+}
+
+static int release(void **state)
+{
+	(void)state;
+	engine_unlock(&engine);
+	biased_lock_fini(&engine.lock);
 	return 0;
 }
 
@@ -96,12 +106,15 @@ static void usage_hide_cqs_in_child_leaves_the_parents_entries(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(usage_show_cqs_assigns_an_entry_to_each_cq, reset),
-		cmocka_unit_test_setup(usage_show_cqs_of_one_cq_assigns_one_entry, reset),
-		cmocka_unit_test_setup(usage_hide_cq_entry_is_used_again, reset),
-		cmocka_unit_test_setup(usage_show_cqs_full_table_leaves_the_cq_without_entry,
-				       reset),
-		cmocka_unit_test_setup(usage_hide_cqs_in_child_leaves_the_parents_entries, reset),
+		cmocka_unit_test_setup_teardown(usage_show_cqs_assigns_an_entry_to_each_cq, reset,
+						release),
+		cmocka_unit_test_setup_teardown(usage_show_cqs_of_one_cq_assigns_one_entry, reset,
+						release),
+		cmocka_unit_test_setup_teardown(usage_hide_cq_entry_is_used_again, reset, release),
+		cmocka_unit_test_setup_teardown(
+			usage_show_cqs_full_table_leaves_the_cq_without_entry, reset, release),
+		cmocka_unit_test_setup_teardown(usage_hide_cqs_in_child_leaves_the_parents_entries,
+						reset, release),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

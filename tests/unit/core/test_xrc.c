@@ -96,18 +96,18 @@ static void xrc_aim_uses_pd_and_cq_of_srq(void **state)
 
 	(void)state;
 	assert_true(has_nothing(qp));
-	assert_true(xrc_aim(qp, srqn));
+	LOCKED(assert_true(xrc_aim(qp, srqn)));
 	assert_ptr_equal(qp->srq, to_srq(srq));
 	assert_ptr_equal(qp->pd, to_pd(fake.pd));
 	assert_ptr_equal(qp->recv_cq, to_cq(fake.cq));
-	assert_false(xrc_aim(qp, foreign));
+	LOCKED(assert_false(xrc_aim(qp, foreign)));
 	assert_true(has_nothing(qp));
-	assert_false(xrc_aim(qp, 0));
-	assert_true(xrc_aim(qp, srqn));
-	xrc_unaim(qp);
+	LOCKED(assert_false(xrc_aim(qp, 0)));
+	LOCKED(assert_true(xrc_aim(qp, srqn)));
+	LOCKED(xrc_unaim(qp));
 	assert_true(has_nothing(qp));
 	assert_int_equal(ibv_destroy_srq(srq), 0);
-	assert_false(xrc_aim(qp, srqn));
+	LOCKED(assert_false(xrc_aim(qp, srqn)));
 	assert_int_equal(ibv_destroy_srq(theirs), 0);
 	assert_int_equal(ibv_destroy_qp(ibqp), 0);
 	assert_int_equal(ibv_close_xrcd(xrcd), 0);
@@ -161,11 +161,11 @@ static void ibv_destroy_qp_last_handle_destroys_xrc_qp(void **state)
 		names[1] = open_name(names[0], xrcd);
 		names[2] = open_name(names[0], xrcd);
 		for (int j = 0; j < 3; j++) {
-			assert_non_null(qp_find(&fake.engine, qpn));
+			LOCKED(assert_non_null(qp_find(&fake.engine, qpn)));
 			assert_int_equal(ibv_close_xrcd(xrcd), EBUSY);
 			assert_int_equal(ibv_destroy_qp(names[orders[i][j]]), 0);
 		}
-		assert_null(qp_find(&fake.engine, qpn));
+		LOCKED(assert_null(qp_find(&fake.engine, qpn)));
 		assert_int_equal(ibv_close_xrcd(xrcd), 0);
 	}
 }
@@ -182,12 +182,12 @@ static void qp_enter_error_xrc_reports_event_to_every_handle(void **state)
 	assert_int_equal(to_qp(qp)->state, IBV_QPS_INIT);
 	assert_int_equal(ibv_post_recv(name, &wr, &bad), EINVAL);
 	assert_int_equal(ibv_post_send(name, &send, &bad_send), EINVAL);
-	qp_enter_error(to_qp(qp), IBV_EVENT_QP_ACCESS_ERR);
+	LOCKED(qp_enter_error(to_qp(qp), IBV_EVENT_QP_ACCESS_ERR));
 	fake_expect_event(&fake, IBV_EVENT_QP_ACCESS_ERR, qp);
 	fake_expect_event(&fake, IBV_EVENT_QP_ACCESS_ERR, name);
 	fake_expect_no_event(&fake);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
-	async_qp_event(qp_of_handle(to_qp(name)), IBV_EVENT_COMM_EST);
+	LOCKED(async_qp_event(qp_of_handle(to_qp(name)), IBV_EVENT_COMM_EST));
 	fake_expect_event(&fake, IBV_EVENT_COMM_EST, name);
 	fake_expect_no_event(&fake);
 	assert_int_equal(ibv_destroy_qp(name), 0);

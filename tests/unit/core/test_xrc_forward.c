@@ -44,6 +44,7 @@ static int set_up(void **state)
 	(void)state;
 	fake_open(&fake);
 	fake.engine.xrc_forward.carrier = &carrier;
+	engine_lock(&fake.engine);
 	sent_count = 0;
 	space = 0;
 	send_error = 0;
@@ -53,6 +54,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
+	engine_unlock(&fake.engine);
 	fake_close(&fake);
 	return 0;
 }

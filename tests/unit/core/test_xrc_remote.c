@@ -82,10 +82,12 @@ int __wrap_ipc_call(struct ipc_client *client, void *req, uint32_t req_len, cons
 static bool arrives(uint32_t slot, const struct xrc_forward_msg *msg)
 {
 	struct xrc_forward_frame frame;
+	int ret;
 
 	xrc_forward_encode(msg, &frame);
-	return !xrc_forward_receive(&fake.engine, slot, frame.pieces[0].iov_base,
-				    (uint32_t)frame.pieces[0].iov_len);
+	LOCKED(ret = xrc_forward_receive(&fake.engine, slot, frame.pieces[0].iov_base,
+					 (uint32_t)frame.pieces[0].iov_len));
+	return !ret;
 }
 
 static void reply_to(uint32_t slot, uint32_t qpn, uint32_t serial)
@@ -166,7 +168,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	/* No message of or for an ended process is pending. */
-	xrc_forward_peer_exited(&fake.engine, OTHER);
+	LOCKED(xrc_forward_peer_exited(&fake.engine, OTHER));
 	assert_int_equal(ibv_close_xrcd(xrcd), 0);
 	assert_true(list_is_empty(&fake.engine.xrc_domains));
 	assert_true(list_is_empty(&fake.engine.xrc_remote.qps));
@@ -245,9 +247,9 @@ static void xrc_remote_handle_receives_events_of_its_qp_only(void **state)
 	fake_expect_no_event(&fake);
 	event(OTHER, REMOTE_QPN, IBV_EVENT_QP_REQ_ERR);
 	fake_expect_event(&fake, IBV_EVENT_QP_REQ_ERR, handle);
-	xrc_forward_peer_exited(&fake.engine, THIRD);
+	LOCKED(xrc_forward_peer_exited(&fake.engine, THIRD));
 	fake_expect_no_event(&fake);
-	xrc_forward_peer_exited(&fake.engine, OTHER);
+	LOCKED(xrc_forward_peer_exited(&fake.engine, OTHER));
 	fake_expect_event(&fake, IBV_EVENT_QP_FATAL, handle);
 	remote.count = 0;
 	assert_int_equal(ibv_query_qp(handle, &attr, 0, &init), EIO);
@@ -307,7 +309,7 @@ static void xrc_remote_late_result_of_open_is_closed(void **state)
 	/* A pending message to an ended process is discarded. */
 	given = open_in_vain();
 	remote.count = 0;
-	xrc_forward_peer_exited(&fake.engine, OTHER);
+	LOCKED(xrc_forward_peer_exited(&fake.engine, OTHER));
 	reply_late(given, 0);
 	assert_int_equal(remote.count, 0);
 }
@@ -321,7 +323,7 @@ static void xrc_remote_unsent_open_is_not_closed(void **state)
 	is_hasty = true;
 	assert_null_errno(ibv_open_qp(fake.ctx, &attr), ETIMEDOUT);
 	remote.has_no_space = false;
-	xrc_forward_space(&fake.engine, OTHER);
+	LOCKED(xrc_forward_space(&fake.engine, OTHER));
 	assert_int_equal(remote.count, 0);
 	assert_true(list_is_empty(&fake.engine.xrc_remote.orphaned));
 }
@@ -335,14 +337,14 @@ static void close_is_sent_when_there_is_space(void **state)
 	is_hasty = true;
 	assert_int_equal(ibv_destroy_qp(handle), 0);
 	remote.count = 0;
-	xrc_forward_space(&fake.engine, OTHER);
+	LOCKED(xrc_forward_space(&fake.engine, OTHER));
 	remote.has_no_space = false;
-	xrc_forward_space(&fake.engine, THIRD);
+	LOCKED(xrc_forward_space(&fake.engine, THIRD));
 	assert_int_equal(remote.count, 0);
-	xrc_forward_space(&fake.engine, OTHER);
+	LOCKED(xrc_forward_space(&fake.engine, OTHER));
 	assert_int_equal(remote.count, 1);
 	assert_int_equal(remote.msg.type, XRC_REMOTE_CLOSE);
-	xrc_forward_space(&fake.engine, OTHER);
+	LOCKED(xrc_forward_space(&fake.engine, OTHER));
 	assert_int_equal(remote.count, 1);
 }
 
@@ -425,14 +427,14 @@ static void xrc_remote_handle_modifies_queries_and_keeps_qp(void **state)
 	assert_int_equal(to_qp(qp)->state, IBV_QPS_INIT);
 	assert_int_equal(operate(XRC_REMOTE_QUERY, qpn), 0);
 	assert_int_equal(remote.msg.result.attr.qp_state, IBV_QPS_INIT);
-	qp_enter_error(to_qp(qp), IBV_EVENT_QP_ACCESS_ERR);
+	LOCKED(qp_enter_error(to_qp(qp), IBV_EVENT_QP_ACCESS_ERR));
 	assert_int_equal(remote.msg.type, XRC_REMOTE_EVENT);
 	assert_int_equal(remote.msg.event.event, IBV_EVENT_QP_ACCESS_ERR);
 	fake_expect_event(&fake, IBV_EVENT_QP_ACCESS_ERR, qp);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
-	assert_non_null(qp_find(&fake.engine, qpn));
+	LOCKED(assert_non_null(qp_find(&fake.engine, qpn)));
 	assert_int_equal(operate(XRC_REMOTE_CLOSE, qpn), 0);
-	assert_null(qp_find(&fake.engine, qpn));
+	LOCKED(assert_null(qp_find(&fake.engine, qpn)));
 }
 
 static void exit_of_a_process_closes_its_handles(void **state)
@@ -445,11 +447,11 @@ static void exit_of_a_process_closes_its_handles(void **state)
 	assert_int_equal(operate(XRC_REMOTE_OPEN, qpn), 0);
 	assert_int_equal(operate(XRC_REMOTE_CLOSE, qpn), 0);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
-	assert_non_null(qp_find(&fake.engine, qpn));
-	xrc_forward_peer_exited(&fake.engine, THIRD);
-	assert_non_null(qp_find(&fake.engine, qpn));
-	xrc_forward_peer_exited(&fake.engine, OTHER);
-	assert_null(qp_find(&fake.engine, qpn));
+	LOCKED(assert_non_null(qp_find(&fake.engine, qpn)));
+	LOCKED(xrc_forward_peer_exited(&fake.engine, THIRD));
+	LOCKED(assert_non_null(qp_find(&fake.engine, qpn)));
+	LOCKED(xrc_forward_peer_exited(&fake.engine, OTHER));
+	LOCKED(assert_null(qp_find(&fake.engine, qpn)));
 }
 
 /* A process that sends many operations and reads no results loses results. Each event of the queue pair is stored for
@@ -465,12 +467,12 @@ static void xrc_remote_pending_results_and_events_are_limited(void **state)
 	for (uint32_t i = 1; i <= 4 * XRC_FORWARD_RESULTS_MAX; i++) {
 		msg.operation.serial = i;
 		assert_true(arrives(OTHER, &msg));
-		xrc_remote_post_event(to_qp(qp), IBV_EVENT_COMM_EST);
-		xrc_remote_post_event(to_qp(qp), IBV_EVENT_QP_FATAL);
+		LOCKED(xrc_remote_post_event(to_qp(qp), IBV_EVENT_COMM_EST));
+		LOCKED(xrc_remote_post_event(to_qp(qp), IBV_EVENT_QP_FATAL));
 	}
 	remote.has_no_space = false;
 	remote.count = 0;
-	xrc_forward_space(&fake.engine, OTHER);
+	LOCKED(xrc_forward_space(&fake.engine, OTHER));
 	assert_int_equal(remote.count, XRC_FORWARD_RESULTS_MAX + 2);
 	assert_int_equal(remote.events, 2);
 	assert_int_equal(remote.msg.type, XRC_REMOTE_RESULT);

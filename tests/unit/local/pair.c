@@ -18,6 +18,7 @@
 #include "core/event_fd.h"
 #include "core/transport.h"
 #include "core/xrc.h"
+#include "../../with_locks.h"
 
 #define FIRST_SLOT 1
 
@@ -71,7 +72,7 @@ static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
 	xrc_forward_init(&engine->xrc_forward);
 	xrc_remote_init(&engine->xrc_remote);
 	must(qp_table_init(&engine->qps) == 0);
-	must((local_transport.open(engine, segment_fd)) == 0);
+	WITH_LOCKS(engine, must(local_transport.open(engine, segment_fd) == 0));
 	/* The test's thread acts as the thread of both engines. */
 	must((local_transport.thread_begins(engine)) == 0);
 	/* No doorbell is used: the test runs the engines. */
@@ -81,7 +82,7 @@ static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
 static void engine_close(struct engine *engine)
 {
 	local_transport.thread_ends(engine);
-	local_transport.close(engine);
+	WITH_LOCKS(engine, local_transport.close(engine));
 	qp_table_fini(&engine->qps);
 	id_table_fini(&engine->mrs);
 	id_table_fini(&engine->mws);
@@ -147,7 +148,8 @@ static void connect_peer(struct node *to, struct node *peer, int pair_fd, int do
 	};
 	int fds[3] = {dup(pair_fd), doorbell_fd, is_same_uid ? dup(peer->segment_fd) : -1};
 
-	engine_dispatch_notice(&to->engine, &notice.hdr, fds, is_same_uid ? 3 : 2);
+	WITH_LOCKS(&to->engine,
+		   engine_dispatch_notice(&to->engine, &notice.hdr, fds, is_same_uid ? 3 : 2));
 }
 
 void pair_open(struct pair *pair, bool can_reach_memory)

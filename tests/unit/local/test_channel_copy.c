@@ -19,12 +19,14 @@
 #include "local/channel_copy.h"
 #include "local/channel_wake.h"
 #include "wake_kit.h"
+#include "../../with_locks.h"
 
 /* As if node 0 had not received the descriptor. */
 static void forget_copies(void)
 {
-	local_wakes_close(events_peer(&events, 0));
-	channel_copies_close(events_peer(&events, 0));
+	struct peer *peer = events_peer(&events, 0);
+
+	WITH_LOCKS(peer->engine, local_wakes_close(peer); channel_copies_close(peer));
 }
 
 /* A peer can send any descriptor. Units are written to those of eventfds only. */

@@ -15,6 +15,7 @@
 #include "base/barrier.h"
 #include "core/transport.h"
 #include "pair.h"
+#include "../../with_locks.h"
 
 static struct pair pair;
 static struct ibv_qp *qps[2];
@@ -36,7 +37,11 @@ static int teardown(void **state)
 
 static bool sleeps(int node, bool want_doorbell)
 {
-	return local_transport.sleep(&pair.nodes[node].engine, want_doorbell);
+	struct engine *engine = &pair.nodes[node].engine;
+	bool is_busy;
+
+	WITH_LOCKS(engine, is_busy = local_transport.sleep(engine, want_doorbell));
+	return is_busy;
 }
 
 static struct peer *peer_of(int node)

@@ -18,6 +18,7 @@
 #include "core/engine_notice.h"
 #include "ipc/msg.h"
 #include "pair.h"
+#include "../../with_locks.h"
 
 #define PEERS	   20u
 #define FIRST_SLOT 100u
@@ -51,7 +52,7 @@ static void connect_peer(uint32_t index)
 		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
 	bells[index] = ends[1];
 	fds[1] = ends[0];
-	engine_dispatch_notice(engine, &notice.hdr, fds, 2);
+	WITH_LOCKS(engine, engine_dispatch_notice(engine, &notice.hdr, fds, 2));
 	assert_non_null(local_of(engine)->by_slot[FIRST_SLOT + index]);
 }
 
@@ -101,7 +102,7 @@ static void local_run_limits_cells_of_other_users_in_turn(void **state)
 	for (uint32_t run = 1; run <= 10; run++) {
 		uint32_t sum = 0, least = UINT32_MAX, most = 0;
 
-		engine_run(engine);
+		WITH_LOCKS(engine, engine_run(engine));
 		assert_true(engine->has_foreign_rest);
 		for (uint32_t i = 0; i < PEERS; i++) {
 			sum += executed(i);
@@ -119,7 +120,7 @@ static void engine_turn_ends_with_rest_of_other_users(void **state)
 	uint32_t sum = 0;
 
 	(void)state;
-	assert_true(engine_turn(engine));
+	WITH_LOCKS(engine, assert_true(engine_turn(engine)));
 	for (uint32_t i = 0; i < PEERS; i++)
 		sum += executed(i);
 	assert_int_equal(sum, RUN_PEERS * PEER_CELLS);
@@ -128,7 +129,7 @@ static void engine_turn_ends_with_rest_of_other_users(void **state)
 static void engine_catch_up_executes_all_cells(void **state)
 {
 	(void)state;
-	engine_catch_up(engine);
+	WITH_LOCKS(engine, engine_catch_up(engine));
 	for (uint32_t i = 0; i < PEERS; i++)
 		assert_int_equal(executed(i), RING_CELLS);
 }
@@ -148,13 +149,13 @@ static void peer_gone_leaves_its_memory_to_the_thread(void **state)
 
 	(void)state;
 	engine->has_thread = true;
-	engine_dispatch_notice(engine, &gone.hdr, NULL, 0);
+	WITH_LOCKS(engine, engine_dispatch_notice(engine, &gone.hdr, NULL, 0));
 	engine->has_thread = false;
 	assert_null(local_of(engine)->by_slot[FIRST_SLOT]);
 	assert_true(is_mapped(ours));
-	discard = discard_next(engine);
+	WITH_LOCKS(engine, discard = discard_next(engine));
 	assert_non_null(discard);
-	assert_null(discard_next(engine));
+	WITH_LOCKS(engine, assert_null(discard_next(engine)));
 	discard_finish(discard);
 	assert_false(is_mapped(ours));
 }
@@ -167,10 +168,10 @@ static void discard_mapping_in_forked_child_removes_it_at_once(void **state)
 	(void)state;
 	assert_true(is_mapped(page));
 	engine->has_thread = engine->is_orphan = true;
-	discard_mapping(engine, page, 4096);
+	WITH_LOCKS(engine, discard_mapping(engine, page, 4096));
 	engine->has_thread = engine->is_orphan = false;
 	assert_false(is_mapped(page));
-	assert_null(discard_next(engine));
+	WITH_LOCKS(engine, assert_null(discard_next(engine)));
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

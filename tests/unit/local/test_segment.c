@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "local/guarded_copy.h"
 #include "pair.h"
+#include "../../with_locks.h"
 
 #define OBJECTS 500u
 #define CYCLES	2000
@@ -202,10 +203,10 @@ static void segment_moved_mr_is_found(void **state)
 
 	(void)state;
 	assert_int_equal(write_to(moved->rkey), IBV_WC_SUCCESS);
-	segment_unpublish_mr(&node->engine, to_mr(moved));
+	WITH_LOCKS(&node->engine, segment_unpublish_mr(&node->engine, to_mr(moved)));
 	other = register_mr(node);
 	assert_ptr_equal(segment_mr_entry(segment_of(node), other->rkey), before);
-	segment_publish_mr(&node->engine, to_mr(moved));
+	WITH_LOCKS(&node->engine, segment_publish_mr(&node->engine, to_mr(moved)));
 	assert_ptr_not_equal(segment_mr_entry(segment_of(node), moved->rkey), before);
 	assert_int_equal(write_to(moved->rkey), IBV_WC_SUCCESS);
 	assert_int_equal(write_to(other->rkey), IBV_WC_SUCCESS);

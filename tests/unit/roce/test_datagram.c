@@ -12,6 +12,7 @@
 #include "core/ah.h"
 #include "core/datagram.h"
 #include "peer.h"
+#include "../../with_locks.h"
 
 #define GOOD_PACKET                                                              \
 	{                                                                        \
@@ -430,7 +431,7 @@ static struct link *be_silent(struct engine *engine, uint64_t *now_ns)
 	struct link *before = roce_of(engine)->link;
 
 	asked = 0;
-	roce_set_link(engine, &silent, clock_at, now_ns);
+	WITH_LOCKS(engine, roce_set_link(engine, &silent, clock_at, now_ns));
 	return before;
 }
 
@@ -453,7 +454,7 @@ static void roce_datagram_run_idle_link_is_polled_rarely(void **state)
 		assert_int_equal(asked, i);
 	}
 	/* After a notification the link is checked. */
-	roce_link_is_readable(engine);
+	WITH_LOCKS(engine, roce_link_is_readable(engine));
 	poll_often(engine, 100);
 	assert_int_equal(asked, 6);
 	/* The engine thread waits for the link. */
@@ -462,7 +463,7 @@ static void roce_datagram_run_idle_link_is_polled_rarely(void **state)
 	now_ns += 2000;
 	poll_often(engine, 100);
 	assert_int_equal(asked, 6);
-	roce_link_is_readable(engine);
+	WITH_LOCKS(engine, roce_link_is_readable(engine));
 	poll_often(engine, 100);
 	assert_int_equal(asked, 7);
 	engine->is_polled = true;
@@ -470,7 +471,7 @@ static void roce_datagram_run_idle_link_is_polled_rarely(void **state)
 	poll_often(engine, 100);
 	assert_int_equal(asked, 8);
 	engine->has_thread = false;
-	roce_set_link(engine, link, clock_at, &now_ns);
+	WITH_LOCKS(engine, roce_set_link(engine, link, clock_at, &now_ns));
 }
 
 /* The engine thread calls link_recv() again only if the descriptor is readable, or if the application must not wait for it. */
@@ -484,7 +485,7 @@ static void roce_datagram_run_in_waiting_thread_reads_link_once(void **state)
 	engine->has_thread = true;
 	engine->is_polled = false;
 	engine->is_thread_turn = true;
-	roce_link_is_readable(engine);
+	WITH_LOCKS(engine, roce_link_is_readable(engine));
 	poll_often(engine, 3);
 	assert_int_equal(asked, 1);
 	engine->is_catching_up = true;
@@ -498,13 +499,13 @@ static void roce_datagram_run_in_waiting_thread_reads_link_once(void **state)
 	engine->is_serving_turn = true;
 	poll_often(engine, 3);
 	assert_int_equal(asked, 3);
-	roce_link_is_readable(engine);
+	WITH_LOCKS(engine, roce_link_is_readable(engine));
 	poll_often(engine, 3);
 	assert_int_equal(asked, 4);
 	engine->is_serving_turn = false;
 	engine->has_thread = false;
 	engine->is_polled = true;
-	roce_set_link(engine, link, clock_at, &now_ns);
+	WITH_LOCKS(engine, roce_set_link(engine, link, clock_at, &now_ns));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

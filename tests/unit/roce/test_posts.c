@@ -8,6 +8,7 @@
 
 #include "core/transport.h"
 #include "peer.h"
+#include "../../with_locks.h"
 
 /* Packets of several calls of ibv_post_send() are sent together if the application polls. */
 
@@ -116,7 +117,7 @@ static void roce_posts_of_polling_thread_wait_for_its_poll(void **state)
 static void run_idle(struct peer *peer, int runs)
 {
 	for (int i = 0; i < runs; i++)
-		roce_transport.run(&peer->node->engine);
+		WITH_LOCKS(&peer->node->engine, roce_transport.run(&peer->node->engine));
 }
 
 /* An application that posts many WRs after a run does so after the next runs, too, unless it has only polled for a while. */
@@ -218,9 +219,9 @@ static void roce_posts_that_wait_prevent_sleep(void **state)
 	struct engine *engine = &peer->node->engine;
 
 	post_many(peer);
-	assert_true(roce_transport.sleep(engine, true));
+	WITH_LOCKS(engine, assert_true(roce_transport.sleep(engine, true)));
 	peer_settle(peer);
-	assert_false(roce_transport.sleep(engine, true));
+	WITH_LOCKS(engine, assert_false(roce_transport.sleep(engine, true)));
 	assert_int_equal(arrived(peer), POSTS);
 }
 

@@ -9,6 +9,7 @@
 #include "core/transport.h"
 #include "peer.h"
 #include "roce/qp.h"
+#include "../../with_locks.h"
 
 /* When the responder sends its ACKs, and the limits of its other responses. */
 
@@ -63,7 +64,7 @@ static void run_once(struct peer *peer)
 {
 	peer->world.now_ns += 1000;
 	sim_net_advance(peer->world.net, peer->world.now_ns);
-	roce_transport.run(&peer->node->engine);
+	WITH_LOCKS(&peer->node->engine, roce_transport.run(&peer->node->engine));
 	peer->world.now_ns += 1000;
 	sim_net_advance(peer->world.net, peer->world.now_ns);
 }
@@ -78,9 +79,11 @@ static void roce_run_spinning_application_delays_ack(void **state)
 	run_once(peer);
 	assert_false(peer_next(peer, &packet));
 	/* A thread that replies soon does not run the transport again for the ACK; an engine that would sleep does. */
-	assert_false(roce_transport.sleep(&peer->node->engine, true));
+	WITH_LOCKS(&peer->node->engine,
+		   assert_false(roce_transport.sleep(&peer->node->engine, true)));
 	peer->node->engine.is_inline = false;
-	assert_true(roce_transport.sleep(&peer->node->engine, true));
+	WITH_LOCKS(&peer->node->engine,
+		   assert_true(roce_transport.sleep(&peer->node->engine, true)));
 	peer->node->engine.is_inline = true;
 	run_once(peer);
 	assert_true(peer_next(peer, &packet));
@@ -171,11 +174,13 @@ static void roce_sleep_pending_packets_prevent_sleep(void **state)
 	for (uint32_t i = 0; i <= ROCE_BATCH; i++)
 		peer_send(peer, write_only(peer, PSN(i), 4), bytes, 4);
 	run_once(peer);
-	assert_true(roce_transport.sleep(&peer->node->engine, true));
+	WITH_LOCKS(&peer->node->engine,
+		   assert_true(roce_transport.sleep(&peer->node->engine, true)));
 	run_once(peer);
 	expect_aeth(peer, PSN(ROCE_BATCH - 1), ACK_SYNDROME, ROCE_BATCH);
 	expect_aeth(peer, PSN(ROCE_BATCH), ACK_SYNDROME, ROCE_BATCH + 1);
-	assert_false(roce_transport.sleep(&peer->node->engine, true));
+	WITH_LOCKS(&peer->node->engine,
+		   assert_false(roce_transport.sleep(&peer->node->engine, true)));
 }
 
 /* The link accepts no packet while `full`. */

@@ -18,6 +18,7 @@
 #include "ipc/segment.h"
 #include "peer.h"
 #include "roce/qp.h"
+#include "../../with_locks.h"
 
 static const struct world_qp_attr attr = {
 	.type = IBV_QPT_RC,
@@ -124,12 +125,12 @@ static void roce_bind_without_link_fails(void **state)
 
 	world_ready(qp, &ud);
 	world_reset_qp(peer->qp);
-	roce_set_link(engine, NULL, NULL, NULL);
+	WITH_LOCKS(engine, roce_set_link(engine, NULL, NULL, NULL));
 	expect_refused(peer, peer_gid, EOPNOTSUPP);
 	assert_int_not_equal(ibv_attach_mcast(qp, &peer_group, 0), 0);
-	assert_false(roce_transport.sleep(engine, true));
+	WITH_LOCKS(engine, assert_false(roce_transport.sleep(engine, true)));
 	assert_false(roce_is_held(engine));
-	assert_int_equal(roce_transport.run(engine), 0);
+	WITH_LOCKS(engine, assert_int_equal(roce_transport.run(engine), 0));
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
@@ -280,16 +281,16 @@ static void roce_sleep_pending_work_prevents_sleep(void **state)
 	engine->is_polled = false;
 	engine->doorbell_fd = eventfd(0, EFD_NONBLOCK);
 	assert_true(engine->doorbell_fd >= 0);
-	assert_false(roce_transport.sleep(engine, true));
+	WITH_LOCKS(engine, assert_false(roce_transport.sleep(engine, true)));
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
 	assert_int_equal(read(engine->doorbell_fd, &rung, sizeof(rung)), sizeof(rung));
-	assert_true(roce_transport.sleep(engine, true));
-	assert_false(roce_transport.sleep(engine, false));
+	WITH_LOCKS(engine, assert_true(roce_transport.sleep(engine, true)));
+	WITH_LOCKS(engine, assert_false(roce_transport.sleep(engine, false)));
 	close(engine->doorbell_fd);
 	engine->doorbell_fd = -1;
 	engine->is_polled = true;
 	peer_settle(peer);
-	assert_false(roce_transport.sleep(engine, true));
+	WITH_LOCKS(engine, assert_false(roce_transport.sleep(engine, true)));
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
@@ -304,8 +305,10 @@ static void roce_counter_name_counters_are_unique(void **state)
 	(void)state;
 	assert_non_null(table);
 	assert_non_null(engine);
+	biased_lock_init(&engine->lock);
+	engine_init_lists(engine);
 	engine->counters = table;
-	assert_int_equal(roce_transport.open(engine, &segment_fd), 0);
+	WITH_LOCKS(engine, assert_int_equal(roce_transport.open(engine, &segment_fd), 0));
 	assert_ptr_equal(roce_of(engine)->counters, table->values);
 	for (unsigned i = 0; i < ROCE_ALL_COUNTERS; i++) {
 		if (i == (unsigned int)ROCE_COUNTER_COUNT + (unsigned int)PACKET_OK)
@@ -318,8 +321,9 @@ static void roce_counter_name_counters_are_unique(void **state)
 	assert_int_equal(named, ROCE_ALL_COUNTERS - 1);
 	assert_string_equal(roce_counter_name(ROCE_PACKETS_SENT), "packets sent");
 	assert_string_equal(roce_counter_name(ROCE_COUNTER_COUNT), "unknown");
-	roce_transport.close(engine);
-	roce_transport.close(engine);
+	WITH_LOCKS(engine, roce_transport.close(engine));
+	WITH_LOCKS(engine, roce_transport.close(engine));
+	biased_lock_fini(&engine->lock);
 	free(engine);
 	free(table);
 }

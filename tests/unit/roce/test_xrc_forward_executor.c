@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../../with_locks.h"
+
 #define RNR_SYNDROME (0x20 | 14)
 #define PRIVATE_BYTE 0x5e
 #define REMOTE_QPN   (OTHER << IPC_SLOT_SHIFT | 5)
@@ -194,7 +196,8 @@ static void xrc_forward_executor_incomplete_message_ends_with_its_qp(void **stat
 		kit_expect_aeth(peer, PSN(0), ACK_SYNDROME);
 		expect_report(1, 1, DISPOSITION_ACCEPTED, PSN(1));
 		if (i)
-			xrc_forward_peer_exited(&peer->node->engine, OTHER);
+			WITH_LOCKS(&peer->node->engine,
+				   xrc_forward_peer_exited(&peer->node->engine, OTHER));
 		else
 			kit_receive(peer, OTHER, &detach);
 		expect_wc(peer, 1, IBV_WC_WR_FLUSH_ERR);
@@ -264,11 +267,11 @@ static void request_without_executor_is_reported_when_there_is_space(void **stat
 	kit_send_error = -EAGAIN;
 	pass(peer, 1, 1, kit_packet(peer, OPCODE_WRITE_ONLY, PSN(0), kit_srqn), 8);
 	pass(peer, 2, 1, kit_packet(peer, OPCODE_WRITE_ONLY, PSN(0), kit_srqn), 8);
-	xrc_forward_space(&peer->node->engine, OTHER);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_space(&peer->node->engine, OTHER));
 	kit_send_error = 0;
-	xrc_forward_space(&peer->node->engine, THIRD);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_space(&peer->node->engine, THIRD));
 	kit_expect_no_msg();
-	xrc_forward_space(&peer->node->engine, OTHER);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_space(&peer->node->engine, OTHER));
 	/* The last report of each queue pair. */
 	expect_report(2, 1, DISPOSITION_SRQ, PSN(0));
 	kit_expect_no_msg();
@@ -292,7 +295,7 @@ static void xrc_forward_executor_pending_reports_are_limited(void **state)
 	for (node = pending->next; node != pending; node = node->next)
 		count++;
 	assert_int_equal(count, XRC_FORWARD_REPORTS_MAX);
-	xrc_forward_peer_exited(&peer->node->engine, OTHER);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_peer_exited(&peer->node->engine, OTHER));
 	assert_true(list_is_empty(pending));
 }
 
@@ -309,7 +312,7 @@ static void xrc_forward_executor_of_one_process_is_limited(void **state)
 	assert_in_range(count, 1024, IPC_SLOT_QPNS - 1);
 	attach_with(peer, THIRD, THIRD << IPC_SLOT_SHIFT, &attach);
 	assert_int_equal(roce_of(&peer->node->engine)->xrc.executors.count, count + 1);
-	xrc_forward_peer_exited(&peer->node->engine, OTHER);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_peer_exited(&peer->node->engine, OTHER));
 	assert_int_equal(roce_of(&peer->node->engine)->xrc.executors.count, 1);
 	/* The entry is freed again. */
 	attach_with(peer, OTHER, OTHER << IPC_SLOT_SHIFT, &attach);

@@ -3,6 +3,7 @@
 /* XRC at the XRC target QP process: the requests that it forwards, and the responses that it sends. */
 
 #include "xrc_forward_kit.h"
+#include "../../with_locks.h"
 
 #include <errno.h>
 #include <string.h>
@@ -163,11 +164,11 @@ static void request_without_space_is_deferred(void **state)
 	kit_request(peer, OPCODE_WRITE_ONLY, PSN(0), SRQN(OTHER), 8);
 	kit_request(peer, OPCODE_WRITE_ONLY, PSN(1), kit_srqn, 8);
 	kit_expect_nothing(peer);
-	xrc_forward_space(&peer->node->engine, THIRD);
-	xrc_forward_space(&peer->node->engine, OTHER);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_space(&peer->node->engine, THIRD));
+	WITH_LOCKS(&peer->node->engine, xrc_forward_space(&peer->node->engine, OTHER));
 	kit_expect_nothing(peer);
 	kit_send_error = 0;
-	xrc_forward_space(&peer->node->engine, OTHER);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_space(&peer->node->engine, OTHER));
 	kit_expect_msg(OTHER, XRC_FORWARD_ATTACH);
 	report(peer, expect_request(OTHER, PSN(0)), DISPOSITION_ACCEPTED, PSN(1));
 	kit_expect_aeth(peer, PSN(1), ACK_SYNDROME);
@@ -189,7 +190,7 @@ static void request_for_unknown_process_ends_the_qp(void **state)
 	kit_request(peer, OPCODE_WRITE_ONLY, PSN(0), SRQN(OTHER), 8);
 	kit_expect_nothing(peer);
 	kit_send_error = -ENOENT;
-	xrc_forward_space(&peer->node->engine, OTHER);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_space(&peer->node->engine, OTHER));
 	expect_end(peer, PSN(0), NAK(AETH_NAK_INVALID_REQUEST), IBV_EVENT_QP_REQ_ERR);
 }
 
@@ -201,7 +202,7 @@ static void exit_of_the_process_ends_a_deferred_request(void **state)
 	kit_request(peer, OPCODE_WRITE_ONLY, PSN(0), SRQN(OTHER), 8);
 	kit_expect_nothing(peer);
 	kit_send_error = -ENOENT;
-	xrc_forward_peer_exited(&peer->node->engine, OTHER);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_peer_exited(&peer->node->engine, OTHER));
 	expect_end(peer, PSN(0), NAK(AETH_NAK_INVALID_REQUEST), IBV_EVENT_QP_REQ_ERR);
 }
 
@@ -291,7 +292,7 @@ static void xrc_forward_target_long_deferral_causes_rnr_nak(void **state)
 		kit_expect_nothing(peer);
 	}
 	kit_send_error = 0;
-	xrc_forward_space(&peer->node->engine, OTHER);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_space(&peer->node->engine, OTHER));
 	kit_expect_msg(OTHER, XRC_FORWARD_ATTACH);
 	report(peer, expect_request(OTHER, PSN(0)), DISPOSITION_ACCEPTED, PSN(1));
 	/* The same if the owner already knows the queue pair. */
@@ -332,7 +333,7 @@ static void detach_is_sent_before_the_next_attach(void **state)
 	kit_expect_msg(OTHER, XRC_FORWARD_DETACH);
 	kit_expect_msg(OTHER, XRC_FORWARD_ATTACH);
 	expect_request(OTHER, PSN(0));
-	xrc_forward_space(&peer->node->engine, OTHER);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_space(&peer->node->engine, OTHER));
 	kit_expect_no_msg();
 }
 
@@ -348,7 +349,7 @@ static void replay_without_space_is_dropped(void **state)
 	kit_request(peer, OPCODE_WRITE_ONLY, PSN(1), SRQN(OTHER), 8);
 	kit_request(peer, OPCODE_READ_REQUEST, PSN(0), SRQN(THIRD), 0);
 	kit_send_error = 0;
-	xrc_forward_space(&peer->node->engine, OTHER);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_space(&peer->node->engine, OTHER));
 	kit_expect_msg(OTHER, XRC_FORWARD_ATTACH);
 	expect_request(OTHER, PSN(1));
 }
@@ -364,9 +365,9 @@ static void exit_during_a_burst_ends_the_qp(void **state)
 	kit_expect_msg(OTHER, XRC_FORWARD_ATTACH);
 	first = expect_request(OTHER, PSN(0));
 	report(peer, first, DISPOSITION_ACCEPTED, PSN(1));
-	xrc_forward_peer_exited(&peer->node->engine, THIRD);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_peer_exited(&peer->node->engine, THIRD));
 	assert_int_equal(kit_state(peer), IBV_QPS_RTS);
-	xrc_forward_peer_exited(&peer->node->engine, OTHER);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_peer_exited(&peer->node->engine, OTHER));
 	expect_end(peer, PSN(1), NAK(AETH_NAK_REMOTE_OPERATION), IBV_EVENT_QP_FATAL);
 	/* The owner had acknowledged one more request, so the requester retransmits from the last one. */
 	kit_request(peer, OPCODE_WRITE_ONLY, PSN(2), SRQN(OTHER), 8);
@@ -382,7 +383,7 @@ static void exit_within_a_message_ends_the_qp(void **state)
 	kit_expect_msg(OTHER, XRC_FORWARD_ATTACH);
 	report(peer, expect_request(OTHER, PSN(0)), DISPOSITION_ACCEPTED, PSN(1));
 	kit_expect_nothing(peer);
-	xrc_forward_peer_exited(&peer->node->engine, OTHER);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_peer_exited(&peer->node->engine, OTHER));
 	expect_end(peer, PSN(1), NAK(AETH_NAK_REMOTE_OPERATION), IBV_EVENT_QP_FATAL);
 }
 
@@ -393,7 +394,7 @@ static void exit_after_a_burst_does_not_end_the_qp(void **state)
 	kit_request(peer, OPCODE_WRITE_ONLY, PSN(0), SRQN(OTHER), 8);
 	kit_expect_msg(OTHER, XRC_FORWARD_ATTACH);
 	report(peer, expect_request(OTHER, PSN(0)), DISPOSITION_ACCEPTED, PSN(1));
-	xrc_forward_peer_exited(&peer->node->engine, OTHER);
+	WITH_LOCKS(&peer->node->engine, xrc_forward_peer_exited(&peer->node->engine, OTHER));
 	kit_request(peer, OPCODE_WRITE_ONLY, PSN(1), kit_srqn, 8);
 	kit_expect_aeth(peer, PSN(1), ACK_SYNDROME);
 	/* The process that has the QPN range now does not know the queue pair. */

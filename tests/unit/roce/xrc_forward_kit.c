@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/qp.h"
+#include "../../with_locks.h"
 
 struct kit_sent kit_sent[SENT_MAX];
 int kit_seen, kit_send_error;
@@ -68,7 +69,9 @@ int kit_tear_down(void **state)
 	struct peer *peer = *state;
 
 	kit_send_error = 0;
-	xrc_forward_domain_closed(&peer->node->engine, to_xrcd(peer->node->xrcd)->domain);
+	WITH_LOCKS(&peer->node->engine,
+		   xrc_forward_domain_closed(&peer->node->engine,
+					     to_xrcd(peer->node->xrcd)->domain));
 	assert_true(list_is_empty(&roce_of(&peer->node->engine)->xrc.executor_list));
 	/* There is no daemon that has to be notified. */
 	to_xrcd(peer->node->xrcd)->domain->id = 0;
@@ -142,7 +145,8 @@ void kit_receive(struct peer *peer, uint32_t slot, const struct xrc_forward_msg 
 		len += (uint32_t)frame.pieces[i].iov_len;
 	}
 	/* A malformed message is dropped; the caller checks the effect. */
-	(void)!xrc_forward_receive(&peer->node->engine, slot, bytes, len);
+	WITH_LOCKS(&peer->node->engine,
+		   (void)!xrc_forward_receive(&peer->node->engine, slot, bytes, len));
 	peer_settle(peer);
 }
 
