@@ -32,8 +32,8 @@
  * tests/unit/core/test_channel_units.c examines each interleaving of a thread that queues events, two that take them, one that
  * removes them, and a peer: the invariant holds, and no thread waits while an event is queued and no thread or peer is about to add its unit.
  *
- * All functions are called with the channel's lock held, except event_fd_post() of the units that units_signal_begin() returns, and the
- * functions of event_fd.h with which threads wait for a unit.
+ * channel.lock guards the members. Two things happen without it: event_fd_post() of the units that
+ * units_signal_begin() returns, and waiting for a unit by the functions of event_fd.h.
  */
 struct channel_units {
 	int fd; /* an eventfd in semaphore mode (event_fd.h) */

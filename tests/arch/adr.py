@@ -25,7 +25,6 @@ TITLE_MAX_CHARS = 75
 # The numbers without a record, and the reason. A number is not used for another decision.
 UNUSED = {number: "no record with this number is in the repository or its history"
           for number in ("0022", "0026", "0047", "0049", "0051", "0052")}
-UNUSED["0079"] = "reserved for a change that is not merged"
 
 HEAD = re.compile(r"# (?P<number>\d{4}): (?P<title>.+)\n\nStatus: (?P<status>.+?)\n\n", re.S)
 LINK = r"\[\d{4}\]\([\w.-]+\)(?: \([^()]*\))?"

@@ -443,8 +443,8 @@ def body(lab, cases):
                doctor_explains_messages: "the kernel has RDMA devices" if has_verbs else None,
                doctor_asks_another_host: None if lab.isolated and lab.drops else "needs root"}
     for case in (usage, exit_status, library_path, loaded_by_name, share, moved, characters_of_the_path, status_report,
-                 status_of_dropped_datagrams, prometheus, top_shows_rates, top_on_terminal, doctor, doctor_names_ucx_without_verbs,
-                 doctor_explains_messages, doctor_names_port_holder, daemons_options,
+                 status_of_dropped_datagrams, prometheus, top_shows_rates, top_on_terminal, doctor,
+                 doctor_names_ucx_without_verbs, doctor_explains_messages, doctor_names_port_holder, daemons_options,
                  reports_go_on, limited_starter, output_and_configuration_errors, *by_devinfo,
                  doctor_asks_another_host):
         cases.run_unless(why_not.get(case), case.__name__.replace("_", " "), case, lab)
