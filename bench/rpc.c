@@ -6,8 +6,10 @@
  * that follow with another. The threads wait in ibv_get_cq_event() or recv(2), or in poll(2) for the descriptor of the channel or
  * connection (select), or they poll. Prints the requests answered in a second.
  *
- *	bench-rpc rdma|tcp PORT DEVICE GID-INDEX wait|select|spin			the server, for one client
- *	bench-rpc rdma|tcp PORT DEVICE GID-INDEX wait|select|spin HOST CONNECTIONS DEPTH BYTES SECONDS
+ *	bench-rpc rdma|tcp PORT DEVICE GID-INDEX wait|select|spin
+ *		the server, for one client
+ *	bench-rpc rdma|tcp PORT DEVICE GID-INDEX wait|select|spin
+ *		HOST CONNECTIONS DEPTH BYTES SECONDS
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -627,24 +627,24 @@ struct ibv_xrcd {
 
 /**
  * Rights: what may be done to a memory region, to a QP's memory by its peer (the REMOTE bits of
- * ibv_qp_attr.qp_access_flags), or through a memory window. Reading locally is always allowed.
+ * ibv_qp_attr.qp_access_flags), or through a memory window. Work requests of the own process can
+ * always read an MR. A peer's operation needs the right of its kind in the MR or window, and in the QP.
+ *
  * Bits 20 to 29 (IBV_ACCESS_OPTIONAL_RANGE) are hints that a device may ignore, and usrdma does.
- * Source: ibv_reg_mr(3), IBA 1.x §10.6.
+ * The page of ibv_reg_mr() describes each flag. Source: ibv_reg_mr(3), IBA 1.x §10.6.
  */
 enum ibv_access_flags {
-	/* receives, READ results: needed by REMOTE_WRITE, _ATOMIC */
-	IBV_ACCESS_LOCAL_WRITE = 1 << 0,
-	IBV_ACCESS_REMOTE_WRITE = 1 << 1,
-	IBV_ACCESS_REMOTE_READ = 1 << 2,
-	IBV_ACCESS_REMOTE_ATOMIC = 1 << 3,
+	IBV_ACCESS_LOCAL_WRITE = 1 << 0,      /* receives, and results of READs and atomics */
+	IBV_ACCESS_REMOTE_WRITE = 1 << 1,     /* WRITEs of peers; needs LOCAL_WRITE */
+	IBV_ACCESS_REMOTE_READ = 1 << 2,      /* READs of peers */
+	IBV_ACCESS_REMOTE_ATOMIC = 1 << 3,    /* atomics of peers; needs LOCAL_WRITE */
 	IBV_ACCESS_MW_BIND = 1 << 4,	      /* windows may be bound to it */
 	IBV_ACCESS_ZERO_BASED = 1 << 5,	      /* addresses count from 0 at the start of the MR */
-	IBV_ACCESS_ON_DEMAND = 1 << 6,	      /* not pinned, which usrdma never does anyway */
+	IBV_ACCESS_ON_DEMAND = 1 << 6,	      /* pages are examined when they are accessed */
 	IBV_ACCESS_HUGETLB = 1 << 7,	      /* promise: huge pages only */
-	IBV_ACCESS_FLUSH_GLOBAL = 1 << 8,     /* FLUSH to where all can see it: of MR and QP */
+	IBV_ACCESS_FLUSH_GLOBAL = 1 << 8,     /* FLUSH to where all threads can read it */
 	IBV_ACCESS_FLUSH_PERSISTENT = 1 << 9, /* FLUSH to where it survives power loss */
-	/* writes may land in any order */
-	IBV_ACCESS_RELAXED_ORDERING = IBV_ACCESS_OPTIONAL_FIRST,
+	IBV_ACCESS_RELAXED_ORDERING = IBV_ACCESS_OPTIONAL_FIRST, /* writes in any order */
 };
 
 /**
@@ -934,8 +934,8 @@ enum ibv_send_flags {
 
 /** The placement that a FLUSH guarantees. */
 enum ibv_placement_type {
-	IBV_FLUSH_GLOBAL = 1U << 0,	/* where all can see it */
-	IBV_FLUSH_PERSISTENT = 1U << 1, /* where it survives power loss */
+	IBV_FLUSH_GLOBAL = 1U << 0,	/* global visibility */
+	IBV_FLUSH_PERSISTENT = 1U << 1, /* persistence */
 };
 
 /** The memory that a FLUSH covers. */
@@ -2678,8 +2678,8 @@ int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 		   struct _compat_ibv_port_attr *port_attr);
 
 /*
- * What ibv_query_port() becomes: passes the caller's size of struct ibv_port_attr, if the library
- * can be told.
+ * The implementation of ibv_query_port(): passes the caller's size of struct ibv_port_attr if the library
+ * accepts a size.
  */
 static inline int ___ibv_query_port(struct ibv_context *context, uint8_t port_num,
 				    struct ibv_port_attr *port_attr)
@@ -2967,7 +2967,30 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
  * *pd*: the PD.
  * *addr*: start of the memory: heap, stack, mapped files or shared memory, with any alignment.
  * *length*: number of bytes, up to max_mr_size; 0 is allowed.
- * *access*: enum ibv_access_flags. Flags of the optional range are hints.
+ * *access*: 0 or flags of enum ibv_access_flags, which are listed below. 0 permits sends and other
+ * reads by work requests of this process only.
+ *
+ * - LOCAL_WRITE: work requests of this process may write: receives, and results of READs and atomic
+ * operations. Without it they complete with IBV_WC_LOC_PROT_ERR. The memory must be writable.
+ * - REMOTE_WRITE: peers may WRITE, with immediate data also, and use the atomic WRITE. Needs
+ * LOCAL_WRITE.
+ * - REMOTE_READ: peers may READ.
+ * - REMOTE_ATOMIC: peers may compare-and-swap and fetch-and-add 8 bytes at a multiple of 8. Needs
+ * LOCAL_WRITE.
+ * - MW_BIND: memory windows may be bound to the MR. A window has remote rights of its own.
+ * - ZERO_BASED: addresses in SGEs and of peers are offsets from the start of the MR.
+ * - ON_DEMAND: the memory is not examined now, and its pages may be mapped later. With *addr* NULL and
+ * *length* SIZE_MAX the MR is the whole address space, also mappings that are made later. No MR of usrdma is pinned.
+ * - HUGETLB: the program promises to use huge pages only. No effect.
+ * - FLUSH_GLOBAL: peers may FLUSH the memory to the point from which all threads read it.
+ * - FLUSH_PERSISTENT: peers may FLUSH the memory to the point where it survives a loss of power. Not
+ * supported.
+ * - RELAXED_ORDERING: a hint that writes may reach the memory in any order. No effect;
+ * usrdma_ordering(7).
+ *
+ * REMOTE and FLUSH rights must also be in qp_access_flags of the QP. The request of a peer completes with
+ * IBV_WC_REM_ACCESS_ERR if the MR does not have the right, and with IBV_WC_REM_INV_REQ_ERR if the QP
+ * does not have it.
  * Types: enum ibv_access_flags, struct ibv_mr.
  * Returns the MR with lkey and rkey (the same number), or NULL with errno.
  * Errors: EFAULT: a page of the memory is not mapped, is a guard page, is behind the end of its
@@ -2984,7 +3007,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
  * continue to use the pinned pages. The library handles SIGSEGV and SIGBUS of its own accesses;
  * usrdma(7), USRDMA_FAULT_HANDLER.
  * Since IBVERBS_1.1. Source: ibv_reg_mr(3), IBA 1.x §10.6.3. See also: ibv_reg_mr_iova(),
- * ibv_reg_mr_ex(), ibv_rereg_mr(), ibv_dereg_mr(), ibv_post_send(), ibv_post_recv().
+ * ibv_reg_mr_ex(), ibv_rereg_mr(), ibv_dereg_mr(), ibv_post_send(), ibv_post_recv(),
+ * usrdma_ordering(7).
  */
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
 
@@ -3767,9 +3791,19 @@ static inline int ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
  * channel with poll(2) and has armed the CQ, the first call that finds it empty polls for up to 160 us
  * before it returns 0.
  * State: a WR occupies its entry of the work queue until its completion, or a later completion of
- * the same queue, is polled.
+ * the same queue, is polled. The data of a completed receive, READ or atomic operation is visible to
+ * the thread that polled the completion; usrdma_ordering(7).
+ *
+ * A CQ that is full when another completion arrives is overrun. The application has to poll often
+ * enough, or to create the CQ with an entry for each WR that can be outstanding on its QPs and SRQs. After an
+ * overrun, IBV_EVENT_CQ_ERR is reported once. The calls that follow return the completions that were in the CQ,
+ * and then 0; later completions are lost. Each QP that loses a completion enters ERR with
+ * IBV_EVENT_QP_FATAL. The CQ must be destroyed. A CQ with IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN
+ * discards its oldest completion instead.
+ * Events: IBV_EVENT_CQ_ERR, IBV_EVENT_QP_FATAL after an overrun.
  * Since v13, inline. Source: ibv_poll_cq(3), IBA 1.x §11.4.2.1. See also: ibv_create_cq(),
- * ibv_req_notify_cq(), ibv_post_send(), ibv_post_recv(), ibv_wc_status_str().
+ * ibv_create_cq_ex(), ibv_resize_cq(), ibv_req_notify_cq(), ibv_post_send(), ibv_post_recv(),
+ * ibv_get_async_event(), ibv_wc_status_str(), usrdma_ordering(7).
  */
 static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
@@ -4432,14 +4466,16 @@ int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
 
 /**
  * Queries whether the bytes of a message become visible in order. If so, the application can poll
- * the last byte.
+ * the last byte instead of a completion.
  *
  * *qp*, *op*: QP; opcode that is asked about.
  * *flags*: enum ibv_query_qp_data_in_order_flags.
- * Returns 0: usrdma promises no order within a message, on any QP. (Else 1, or with RETURN_CAPS a
- * mask of enum ibv_query_qp_data_in_order_caps.)
+ * Returns 0: the bytes of a message are stored in any order, on any QP, except that the last aligned
+ * word of an RDMA WRITE is stored last; usrdma_ordering(7). (Else 1, or with RETURN_CAPS a mask of
+ * enum ibv_query_qp_data_in_order_caps.)
  * Threads: any. Does not block.
- * Since IBVERBS_1.14. Source: ibv_query_qp_data_in_order(3). See also: ibv_poll_cq().
+ * Since IBVERBS_1.14. Source: ibv_query_qp_data_in_order(3). See also: ibv_poll_cq(),
+ * usrdma_ordering(7).
  */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 
@@ -4472,7 +4508,8 @@ int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
  *
  * *qp*: a QP in RTS. In SQD the WRs wait; in SQE and ERR they are flushed.
  * *wr*: a list of WRs, which is copied. The memory of the SGEs must not be changed or freed before
- * the completion, except with IBV_SEND_INLINE, which copies the data.
+ * the completion, except with IBV_SEND_INLINE, which copies the data. On UD the AH must not be
+ * destroyed before the completion of the WR is polled.
  * *bad_wr*: on failure set to the first WR that was not posted. All WRs before it were posted.
  * Types: struct ibv_send_wr, struct ibv_sge, enum ibv_wr_opcode, enum ibv_send_flags.
  * Returns 0 or an errno.
@@ -4485,8 +4522,12 @@ int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
  * Events: a completion on send_cq for each WR that is signaled or fails. Invalid keys, lengths and
  * access rights are detected when the WR is carried out, and are reported in the completion status,
  * not as an errno.
+ * Notes: a WR of usrdma holds a reference to its AH, so that ibv_destroy_ah() may be called at once.
+ * The drivers of adapters do not hold one. A WR without IBV_SEND_SIGNALED has completed when a later WR of the
+ * queue has.
  * Since v13, inline. Source: ibv_post_send(3), IBA 1.x §11.4.1.1. See also: ibv_create_qp(),
- * ibv_create_ah(), ibv_post_recv(), ibv_poll_cq(), enum ibv_wc_status.
+ * ibv_create_ah(), ibv_destroy_ah(), ibv_post_recv(), ibv_poll_cq(), enum ibv_wc_status,
+ * usrdma_ordering(7).
  */
 static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 				struct ibv_send_wr **bad_wr)
@@ -5012,7 +5053,8 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 				     uint8_t port_num);
 
 /**
- * Destroys an address handle. Queued sends that use it are still sent.
+ * Destroys an address handle. Queued sends that use it are still sent. On an adapter they may not be,
+ * so that a portable program first polls the completions of all sends that use the handle.
  *
  * *ah*: the AH; it is freed.
  * Returns 0.

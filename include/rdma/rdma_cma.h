@@ -412,7 +412,7 @@ struct rdma_cm_event {
 #define RAI_PASSIVE	0x00000001 /* for a listener */
 #define RAI_NUMERICHOST 0x00000002 /* node is a numeric address: no name service */
 #define RAI_NOROUTE	0x00000004 /* do not look for routing data; no effect, as RoCE needs none */
-#define RAI_FAMILY	0x00000008 /* ai_family of the hints says how to read node */
+#define RAI_FAMILY	0x00000008 /* ai_family is the family of the address in node */
 #define RAI_SA		0x00000010 /* node is an InfiniBand service; not offered by usrdma */
 #define RAI_DNS		0x00000020 /* node is a host name; the default. Excludes RAI_SA */
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/fault_op.h"
 #include "base/probe.h"
 
 /*
@@ -16,13 +17,14 @@
  *	rules     = line *( newline line )
  *	line      = [ clause ] *( ";" [ clause ] ) [ "#" comment ]
  *	clause    = "seed=" number | "start=" number | point ":" action *( ":" condition )
- *	action    = "drop" | "duplicate" | "corrupt" | "delay=" delay | "rate=" bytes | "reorder" [ "=" number ] |
- *		    "mark" | "fail=" code | "error" | "srq_limit" | "overrun" | "empty" | "deny" | "down" |
- *		    "gid_change" | "stop" | "kill" | "reject=" reason |
- *		    "disconnect" |
- *		    "remove" | "lid_change" | "sm_change" | "client_reregister"
- *	condition = "p=" probability | "nth=" number | "every=" number | "times=" number | "from=" time | "until=" time |
- *		    "prog=" name | "pid=" number | "dev=" name | "qp=" number | "type=" names | "op=" names |
+ *	action    = "drop" | "duplicate" | "corrupt" | "delay=" delay | "rate=" bytes |
+ *		    "reorder" [ "=" number ] | "mark" | "fail=" code | "error" |
+ *		    "srq_limit" | "overrun" | "empty" | "deny" | "down" | "gid_change" |
+ *		    "stop" | "kill" | "reject=" reason | "disconnect" | "remove" |
+ *		    "lid_change" | "sm_change" | "client_reregister"
+ *	condition = "p=" probability | "nth=" number | "every=" number | "times=" number |
+ *		    "from=" time | "until=" time | "prog=" name | "pid=" number |
+ *		    "dev=" name | "qp=" number | "type=" names | "op=" names |
  *		    "peer=" address | "name=" name | "dir=" ( "sent" | "received" )
  *	delay     = time [ "~" time [ "," ( "uniform" | "normal" | "pareto" ) ] ]
  *	time      = number ( "us" | "ms" | "s" )
@@ -82,26 +84,6 @@ enum fault_action {
 	FAULT_SM_CHANGE,
 	FAULT_CLIENT_REREGISTER,
 	FAULT_ACTION_COUNT
-};
-
-/* Kinds of messages for the condition `op`. */
-enum fault_op {
-	FAULT_OP_NONE, /* unknown */
-	FAULT_OP_SEND,
-	FAULT_OP_WRITE,
-	FAULT_OP_READ,
-	FAULT_OP_ATOMIC, /* compare and swap, fetch and add */
-	FAULT_OP_ATOMIC_WRITE,
-	FAULT_OP_FLUSH,
-	FAULT_OP_LOCAL, /* memory windows, local invalidation */
-	FAULT_OP_RECV,
-	FAULT_OP_ACK, /* also NAKs */
-	FAULT_OP_READ_RESPONSE,
-	FAULT_OP_ATOMIC_RESPONSE,
-	FAULT_OP_CNP,
-	FAULT_OP_CM, /* MADs, by attribute: FAULT_OP_CM + 0 is REQ */
-	FAULT_OP_CM_LAST = FAULT_OP_CM + 10,
-	FAULT_OP_COUNT
 };
 
 /*

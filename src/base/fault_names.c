@@ -104,32 +104,10 @@ const struct fault_name fault_qp_type_names[] = {
 	{"RC", 2}, {"UC", 3}, {"UD", 4}, {"XRC_SEND", 9}, {"XRC_RECV", 10}, {NULL, 0},
 };
 
-const struct fault_name fault_op_names[] = {
-	{"SEND", FAULT_OP_SEND},
-	{"WRITE", FAULT_OP_WRITE},
-	{"READ", FAULT_OP_READ},
-	{"ATOMIC", FAULT_OP_ATOMIC},
-	{"ATOMIC_WRITE", FAULT_OP_ATOMIC_WRITE},
-	{"FLUSH", FAULT_OP_FLUSH},
-	{"LOCAL", FAULT_OP_LOCAL},
-	{"RECV", FAULT_OP_RECV},
-	{"ACK", FAULT_OP_ACK},
-	{"READ_RESPONSE", FAULT_OP_READ_RESPONSE},
-	{"ATOMIC_RESPONSE", FAULT_OP_ATOMIC_RESPONSE},
-	{"CNP", FAULT_OP_CNP},
-	{"REQ", FAULT_OP_CM},
-	{"MRA", FAULT_OP_CM + 1},
-	{"REJ", FAULT_OP_CM + 2},
-	{"REP", FAULT_OP_CM + 3},
-	{"RTU", FAULT_OP_CM + 4},
-	{"DREQ", FAULT_OP_CM + 5},
-	{"DREP", FAULT_OP_CM + 6},
-	{"SIDR_REQ", FAULT_OP_CM + 7},
-	{"SIDR_REP", FAULT_OP_CM + 8},
-	{"LAP", FAULT_OP_CM + 9},
-	{"APR", FAULT_OP_CM + 10},
-	{NULL, 0},
-};
+#define OP_NAME(word) {#word, FAULT_OP_##word},
+
+const struct fault_name fault_op_names[] = {FAULT_OPS(OP_NAME){NULL, 0}};
+static_assert(FAULT_OP_COUNT <= 32, "a rule has one bit for each operation");
 
 const char *fault_op_name(uint32_t op)
 {

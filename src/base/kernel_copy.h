@@ -26,7 +26,7 @@ struct kernel_copy_x86 {
 /* The rule of docs/adr/0071 for x86. */
 enum kernel_words kernel_copy_x86_words(const struct kernel_copy_x86 *x86);
 
-/* The words that stay whole on this machine. */
+/* The words that stay whole on this machine. The first call determines them; later calls return the same value. */
 enum kernel_words kernel_copy_words(void);
 
 #endif

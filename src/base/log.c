@@ -45,7 +45,7 @@ static int level_from_environment(void)
 	if (!atomic_flag_test_and_set(&has_complained))
 		log_print(
 			LOG_LEVEL_USER,
-			"USRDMA_LOG=%s: there is no such level: say off, error, warn, info, debug or trace",
+			"invalid USRDMA_LOG '%s' (off, error, warn, info, debug or trace); ignored",
 			name);
 	return LOG_LEVEL_USER;
 }

@@ -116,17 +116,15 @@ struct trace_fifo {
 	uint8_t payload[TRACE_PAYLOAD_BYTES]; /* the first bytes of the element's payload */
 };
 
-/* The types of FIFO elements, trace_fifo.element_type: enum cell_type of local/ring.h. */
+/*
+ * The types of FIFO elements, trace_fifo.element_type: enum cell_type of local/ring.h. A request with a response of its own
+ * (READ, atomics and later ones) has another number; its trace_fifo.opcode is the operation.
+ */
 enum trace_element {
 	TRACE_ELEMENT_NONE,
 	TRACE_ELEMENT_SEND,
 	TRACE_ELEMENT_WRITE,
-	TRACE_ELEMENT_READ,
-	TRACE_ELEMENT_COMPARE_SWAP,
-	TRACE_ELEMENT_FETCH_ADD,
-	TRACE_ELEMENT_ATOMIC_WRITE,
-	TRACE_ELEMENT_FLUSH,
-	TRACE_ELEMENT_FAULT,
+	TRACE_ELEMENT_FAULT = 8,
 	TRACE_ELEMENT_ACK,
 	TRACE_ELEMENT_NAK,
 	TRACE_ELEMENT_RNR,
@@ -138,8 +136,7 @@ enum trace_element {
 	TRACE_ELEMENT_XRC_FORWARD,
 	TRACE_ELEMENT_SHARE_REQUEST,
 	TRACE_ELEMENT_SHARE_GONE,
-	TRACE_ELEMENT_CHANNEL_REQUEST,
-	TRACE_ELEMENT_COUNT
+	TRACE_ELEMENT_CHANNEL_REQUEST
 };
 
 /* trace_fifo.flags: enum cell_flags of local/ring.h. */

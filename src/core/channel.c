@@ -36,6 +36,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibcontext)
 	pthread_mutex_init(&channel->lock, NULL);
 	pthread_cond_init(&channel->signalled, NULL);
 	channel->pub.fd = event_fd_open();
+	channel->units.fd = channel->pub.fd;
 	ret = channel->pub.fd;
 	if (ret < 0)
 		goto err_open;
@@ -62,7 +63,7 @@ static void wait_for_signallers(struct comp_channel *channel)
 	int cancel_state = cancel_disable();
 
 	pthread_mutex_lock(&channel->lock);
-	while (channel->signallers)
+	while (channel->units.signallers)
 		pthread_cond_wait(&channel->signalled, &channel->lock);
 	pthread_mutex_unlock(&channel->lock);
 	cancel_restore(cancel_state);
@@ -110,7 +111,6 @@ static atomic_uint *events_for_taker(const struct comp_channel *channel)
 static void count_queued(struct comp_channel *channel, int change)
 {
 	mutex_assert_locked(&channel->lock);
-	channel->queued += (uint32_t)change;
 	atomic_fetch_add_explicit(events_for_taker(channel), (unsigned int)change,
 				  memory_order_relaxed);
 }
@@ -119,15 +119,13 @@ static void count_queued(struct comp_channel *channel, int change)
 static void set_taker(struct comp_channel *channel)
 {
 	uint8_t taker = armed_spin_taker();
-	uint32_t queued;
 
 	if (atomic_load_explicit(&channel->taker, memory_order_relaxed) == taker)
 		return;
 	pthread_mutex_lock(&channel->lock);
-	queued = channel->queued;
-	count_queued(channel, -(int)queued);
+	count_queued(channel, -(int)channel->units.queued);
 	atomic_store_explicit(&channel->taker, taker, memory_order_relaxed);
-	count_queued(channel, (int)queued);
+	count_queued(channel, (int)channel->units.queued);
 	pthread_mutex_unlock(&channel->lock);
 }
 
@@ -141,39 +139,31 @@ void channel_post(struct comp_channel *channel, struct cq *cq)
 	if (!cq->events_queued++)
 		list_add_tail(&cq->channel_node, &channel->ready);
 	count_queued(channel, 1);
-	channel->units_due += !is_promised;
-	channel->units_promised += is_promised;
+	units_event_queued(&channel->units, is_promised);
 	pthread_mutex_unlock(&channel->lock);
 	if (!is_promised && !list_is_linked(&channel->signal_node))
 		list_add_tail(&channel->signal_node, &engine->signals);
 }
 
-/* Queues an event for a unit that was taken from the descriptor already, unless there is one. */
-static void channel_post_extra(struct comp_channel *channel, struct cq *cq)
+/* Locks the units. Peers may have been able to add units since the last time. */
+static void lock_units(struct comp_channel *channel)
 {
 	pthread_mutex_lock(&channel->lock);
-	if (list_is_empty(&channel->ready)) {
+	channel->units.has_promises = atomic_load_explicit(&channel->wake_requests,
+							   memory_order_relaxed);
+}
+
+/* Queues an event for a unit that the calling thread holds, unless there is one. */
+static void channel_post_extra(struct comp_channel *channel, struct cq *cq)
+{
+	lock_units(channel);
+	if (!channel->units.queued) {
 		list_add_tail(&cq->channel_node, &channel->ready);
 		cq->events_queued++;
 		count_queued(channel, 1);
+		units_event_added(&channel->units);
 	}
 	pthread_mutex_unlock(&channel->lock);
-}
-
-/* Whether peers have ever been able to add units to the descriptor. */
-static bool wakes_directly(const struct comp_channel *channel)
-{
-	return atomic_load_explicit(&channel->wake_requests, memory_order_relaxed);
-}
-
-/* channel.lock held. */
-static bool take_due(struct comp_channel *channel)
-{
-	mutex_assert_locked(&channel->lock);
-	if (!channel->units_due)
-		return false;
-	channel->units_due--;
-	return true;
 }
 
 bool channel_take_due(struct comp_channel *channel)
@@ -182,8 +172,8 @@ bool channel_take_due(struct comp_channel *channel)
 
 	engine_assert_locked(to_context(channel->pub.context)->engine);
 	pthread_mutex_lock(&channel->lock);
-	is_taken = take_due(channel);
-	if (!channel->units_due)
+	is_taken = units_take_due(&channel->units);
+	if (!channel->units.due)
 		list_del(&channel->signal_node);
 	pthread_mutex_unlock(&channel->lock);
 	return is_taken;
@@ -194,66 +184,36 @@ bool channel_absorb_promise(struct comp_channel *channel, const struct cq *cq)
 	bool is_queued;
 
 	engine_assert_locked(cq->context->engine);
-	pthread_mutex_lock(&channel->lock);
+	lock_units(channel);
 	is_queued = cq->events_queued;
-	if (is_queued && take_due(channel))
-		channel->units_promised++;
-	else if (is_queued)
-		channel->units_pending++;
+	if (is_queued)
+		units_promise_absorbed(&channel->units);
 	pthread_mutex_unlock(&channel->lock);
 	return is_queued;
 }
 
-/* Whether an event is queued, and neither the descriptor nor another thread has a unit. channel.lock held. */
-static bool lacks_unit(struct comp_channel *channel)
+bool channel_check_promise(struct comp_channel *channel, bool at_once)
 {
-	mutex_assert_locked(&channel->lock);
-	return !list_is_empty(&channel->ready) && !channel->units_due && !channel->signallers &&
-	       !event_fd_is_readable(channel->pub.fd);
-}
+	bool is_kept;
 
-bool channel_lacks_unit(struct comp_channel *channel, bool may_add)
-{
-	bool lacks;
-
-	pthread_mutex_lock(&channel->lock);
-	lacks = lacks_unit(channel);
-	if (lacks && may_add)
-		event_fd_post(channel->pub.fd, 1);
+	engine_assert_locked(to_context(channel->pub.context)->engine);
+	lock_units(channel);
+	is_kept = units_check_promise(&channel->units, at_once);
 	pthread_mutex_unlock(&channel->lock);
-	return lacks;
-}
-
-/*
- * Takes the units of events that were removed. If a peer that promised a unit was killed, this may be the unit of another event, which
- * then gets a new one. channel.lock held.
- */
-static void settle_units(struct comp_channel *channel)
-{
-	bool may_lack = channel->units_promised || channel->units_pending;
-
-	mutex_assert_locked(&channel->lock);
-	channel->units_pending = event_fd_drain(channel->pub.fd, channel->units_pending);
-	if (channel->units_promised > channel->queued)
-		channel->units_promised = channel->queued;
-	if (may_lack && wakes_directly(channel) && lacks_unit(channel))
-		event_fd_post(channel->pub.fd, 1);
+	return is_kept;
 }
 
 void channel_spin_begin(struct comp_channel *channel)
 {
 	pthread_mutex_lock(&channel->lock);
-	channel->spinners++;
+	units_spin_begin(&channel->units);
 	pthread_mutex_unlock(&channel->lock);
 }
 
 void channel_spin_end(struct comp_channel *channel)
 {
-	pthread_mutex_lock(&channel->lock);
-	if (!--channel->spinners && channel->units_due) {
-		event_fd_post(channel->pub.fd, channel->units_due);
-		channel->units_due = 0;
-	}
+	lock_units(channel);
+	units_spin_end(&channel->units);
 	pthread_mutex_unlock(&channel->lock);
 }
 
@@ -262,44 +222,43 @@ bool channel_spin_take(struct comp_channel *channel)
 	bool is_taken;
 
 	pthread_mutex_lock(&channel->lock);
-	is_taken = take_due(channel);
-	/* The descriptor has a unit only for an event that is queued or was removed. */
-	if (!is_taken && (!list_is_empty(&channel->ready) || channel->units_pending))
-		is_taken = !event_fd_try(channel->pub.fd);
+	is_taken = units_try(&channel->units);
 	pthread_mutex_unlock(&channel->lock);
 	return is_taken;
 }
 
-/* Without channel.lock, which the thread that the descriptor wakes needs at once. */
-static void channel_signal(struct comp_channel *channel)
-{
+/* A channel whose units are to be added to its descriptor. */
+struct signal {
+	struct comp_channel *channel;
 	uint32_t units;
+};
 
-	pthread_mutex_lock(&channel->lock);
-	units = channel->spinners ? 0 : channel->units_due;
-	channel->units_due -= units;
-	pthread_mutex_unlock(&channel->lock);
-	if (units)
-		event_fd_post(channel->pub.fd, units);
-	pthread_mutex_lock(&channel->lock);
-	if (!--channel->signallers)
+/* Without channel.lock, which the thread that the descriptor wakes needs at once. The channel is not destroyed before. */
+static void channel_signal(const struct signal *signal)
+{
+	struct comp_channel *channel = signal->channel;
+
+	if (signal->units)
+		event_fd_post(channel->pub.fd, signal->units);
+	lock_units(channel);
+	units_signal_end(&channel->units);
+	if (!channel->units.signallers)
 		pthread_cond_signal(&channel->signalled);
-	/* Units of events that channel_forget() has removed in between. */
-	settle_units(channel);
 	pthread_mutex_unlock(&channel->lock);
 }
 
-/* The first channel of engine.signals. It is not destroyed before channel_signal() returns. */
-static struct comp_channel *next_signal(struct engine *engine)
+/* Of the first channel of engine.signals. */
+static struct signal next_signal(struct engine *engine)
 {
 	struct comp_channel *channel = list_first_entry(&engine->signals, struct comp_channel,
 							signal_node);
+	struct signal signal = {.channel = channel};
 
 	list_del(&channel->signal_node);
-	pthread_mutex_lock(&channel->lock);
-	channel->signallers++;
+	lock_units(channel);
+	signal.units = units_signal_begin(&channel->units);
 	pthread_mutex_unlock(&channel->lock);
-	return channel;
+	return signal;
 }
 
 /* Number of channels that one call signals after it has released the lock; others are signalled before. */
@@ -307,45 +266,42 @@ static struct comp_channel *next_signal(struct engine *engine)
 
 void channels_signal(struct engine *engine)
 {
-	struct comp_channel *channels[LATE_SIGNALS];
+	struct signal late[LATE_SIGNALS], signal;
 	size_t count = 0;
 
 	engine_assert_locked(engine);
 	while (!list_is_empty(&engine->signals) && count < LATE_SIGNALS)
-		channels[count++] = next_signal(engine);
-	while (!list_is_empty(&engine->signals))
-		channel_signal(next_signal(engine));
+		late[count++] = next_signal(engine);
+	while (!list_is_empty(&engine->signals)) {
+		signal = next_signal(engine);
+		channel_signal(&signal);
+	}
 	biased_lock_release(&engine->lock);
 	for (size_t i = 0; i < count; i++)
-		channel_signal(channels[i]);
+		channel_signal(&late[i]);
 }
 
 void channel_forget(struct comp_channel *channel, struct cq *cq)
 {
-	uint32_t due;
-
-	pthread_mutex_lock(&channel->lock);
+	lock_units(channel);
 	list_del(&cq->channel_node);
-	due = cq->events_queued < channel->units_due ? cq->events_queued : channel->units_due;
-	channel->units_due -= due;
-	channel->units_pending += cq->events_queued - due;
 	count_queued(channel, -(int)cq->events_queued);
+	units_events_removed(&channel->units, cq->events_queued);
 	cq->events_queued = 0;
-	settle_units(channel);
 	pthread_mutex_unlock(&channel->lock);
 }
 
 /*
- * The CQ of the oldest event, or NULL if the event that was waited for was removed. *is_early: there is no event, but a peer has added the
- * unit of one.
+ * The CQ of the oldest event, for a unit that the calling thread holds. NULL: no event is queued. Then the thread does not hold the unit
+ * any more, unless *is_early: a peer has added the unit of a message that the transports have not executed.
  */
 static struct cq *channel_take(struct comp_channel *channel, bool *is_early)
 {
 	struct cq *cq = NULL;
 
 	*is_early = false;
-	pthread_mutex_lock(&channel->lock);
-	if (!list_is_empty(&channel->ready)) {
+	lock_units(channel);
+	if (channel->units.queued) {
 		cq = list_first_entry(&channel->ready, struct cq, channel_node);
 		cq->comp_events_fetched++;
 		if (--cq->events_queued)
@@ -353,10 +309,11 @@ static struct cq *channel_take(struct comp_channel *channel, bool *is_early)
 		else
 			list_del(&cq->channel_node);
 		count_queued(channel, -1);
-		settle_units(channel);
+		units_event_taken(&channel->units);
+	} else if (channel->units.has_promises) {
+		*is_early = true;
 	} else {
-		channel->units_pending -= channel->units_pending > 0;
-		*is_early = wakes_directly(channel);
+		units_returned(&channel->units);
 	}
 	pthread_mutex_unlock(&channel->lock);
 	return cq;
@@ -375,7 +332,7 @@ static bool channel_has_event(struct comp_channel *channel)
 	bool has_event;
 
 	pthread_mutex_lock(&channel->lock);
-	has_event = !list_is_empty(&channel->ready) || channel->units_pending;
+	has_event = units_may_be_there(&channel->units);
 	pthread_mutex_unlock(&channel->lock);
 	return has_event;
 }
@@ -398,14 +355,14 @@ static void note_ready(struct engine *engine, struct comp_channel *channel)
 }
 
 /*
- * The calling thread has read a unit before the transports have received the message for which a peer has added it. If there is no
- * such message, it gets an event without a completion: it must not see that the descriptor was readable without an event.
+ * The calling thread holds a unit, and no event is queued: a peer has added it before the transports have received its message. If there
+ * is no such message, an event without a completion is queued, because the application must not see that the descriptor was readable
+ * without an event. false: the channel has no CQ any more, and the thread does not hold the unit any more.
  */
-static struct cq *take_early(struct comp_channel *channel)
+static bool run_early(struct comp_channel *channel)
 {
 	struct engine *engine = to_context(channel->pub.context)->engine;
 	struct cq *cq, *found = NULL;
-	bool is_early;
 
 	engine_lock(engine);
 	if (engine_may_serve(engine) && engine_turn(engine))
@@ -414,10 +371,15 @@ static struct cq *take_early(struct comp_channel *channel)
 		if (!found && cq->channel == channel)
 			found = cq;
 	}
-	if (found)
+	if (found) {
 		channel_post_extra(channel, found);
+	} else {
+		lock_units(channel);
+		units_returned(&channel->units);
+		pthread_mutex_unlock(&channel->lock);
+	}
 	engine_unlock(engine);
-	return channel_take(channel, &is_early);
+	return found;
 }
 
 /* Takes one unit of the descriptor. Before the call may block, it switches the engine from polling to doorbells. */
@@ -439,6 +401,14 @@ static int channel_wait(struct comp_channel *channel)
 	return has_run && !is_blocking ? -EAGAIN : engine_serve_wait(engine, channel, is_blocking);
 }
 
+/* The early unit of a peer is for a later call. */
+static void put_unit_back(struct comp_channel *channel)
+{
+	lock_units(channel);
+	units_put_back(&channel->units);
+	pthread_mutex_unlock(&channel->lock);
+}
+
 int channel_try(struct comp_channel *channel)
 {
 	bool is_early;
@@ -446,9 +416,13 @@ int channel_try(struct comp_channel *channel)
 	do {
 		if (!channel_has_event(channel) || event_fd_try(channel->pub.fd))
 			return -EAGAIN;
-	} while (!channel_take(channel, &is_early));
-	set_taker(channel);
-	return 0;
+		if (channel_take(channel, &is_early)) {
+			set_taker(channel);
+			return 0;
+		}
+	} while (!is_early);
+	put_unit_back(channel);
+	return -EAGAIN;
 }
 
 int ibv_get_cq_event(struct ibv_comp_channel *ibchannel, struct ibv_cq **ibcq, void **cq_context)
@@ -466,9 +440,10 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibchannel, struct ibv_cq **ibcq, v
 			errno = -ret;
 			return -1;
 		}
-		cq = channel_take(channel, &is_early);
-		if (is_early)
-			cq = take_early(channel);
+		/* Another thread may take the event that is queued for an early unit. */
+		do {
+			cq = channel_take(channel, &is_early);
+		} while (is_early && run_early(channel));
 	} while (!cq);
 	set_taker(channel);
 	armed_spin_event_taken();

@@ -17,8 +17,8 @@ void channel_post(struct comp_channel *channel, struct cq *cq);
  */
 bool channel_absorb_promise(struct comp_channel *channel, const struct cq *cq);
 
-/* Whether an event is queued and the descriptor has no unit. With may_add, adds one. */
-bool channel_lacks_unit(struct comp_channel *channel, bool may_add);
+/* units_check_promise() of the channel. engine.lock held. */
+bool channel_check_promise(struct comp_channel *channel, bool at_once);
 
 /* Removes the CQ's events that were not fetched; for ibv_destroy_cq(). */
 void channel_forget(struct comp_channel *channel, struct cq *cq);

@@ -104,24 +104,17 @@ bool promise_keeps(struct engine *engine, struct comp_channel *channel)
 		engine_wake_late(engine);
 	if (!list_is_linked(&channel->promise_node))
 		list_add_tail(&channel->promise_node, &wake->unchecked);
-	channel->is_overdue = false;
 	return true;
 }
 
-/*
- * A peer that is killed or stopped between its message and the unit has not kept its promise. The missing unit is added at the second
- * check, because the peer may be about to add it at the first one, or at_once.
- */
+/* A peer that is killed or stopped between its message and the unit has not kept its promise. */
 static void check_promises(struct direct_wake *wake, bool at_once)
 {
 	struct comp_channel *channel, *tmp;
 
 	list_for_each_entry_safe(channel, tmp, &wake->unchecked, promise_node) {
-		bool may_add = channel->is_overdue || at_once;
-
-		if (!channel_lacks_unit(channel, may_add) || may_add)
+		if (channel_check_promise(channel, at_once))
 			list_del(&channel->promise_node);
-		channel->is_overdue = true;
 	}
 }
 

@@ -6,17 +6,14 @@
 #include <stdint.h>
 
 /*
- * The eventfd of a queue of events: readable while the queue is not empty, with one unit per event. Adding and removing
- * an event, and the corresponding post or drain, happen under the queue's lock. Waiting happens without the lock. A completion
- * channel posts the units of new events later, without the lock (channels_signal()).
+ * The eventfd of a queue of events: readable while the queue is not empty, with one unit per event. For the queue of asynchronous
+ * events, adding and removing an event, and the corresponding post or drain, happen under the queue's lock; waiting happens without it.
+ * Invariant: units in the descriptor + waiters that took a unit but have not locked the queue yet = queued events + missing units. A unit is
+ * missing if an event was removed from the queue after a waiter had taken its unit. The waiter corrects this. If the queue is empty, the
+ * waiter's unit was the missing one, and it waits again. If the queue has another event, the waiter takes the event, and drains the unit of
+ * that event instead.
  *
- * Invariant: units in the descriptor + units to be posted + waiters that took a unit but have not locked the queue yet = queued
- * events + missing units. A unit is missing if an event was removed from the queue after a waiter had taken its unit. The waiter
- * corrects this. If the queue is empty, the waiter's unit was the missing one, and it waits again. If the queue has
- * another event, the waiter takes the event, and drains the unit of that event instead.
- *
- * Peers may add units to the descriptor of a completion channel (direct_wake.h). A peer can be killed before it adds a unit, so that the
- * number of missing units is an upper bound: channel.c adds a unit if an event is queued and none is left.
+ * core/channel_units.h counts the units of completion channels, which are added without the lock, and by peers.
  */
 
 /* A new descriptor, or -errno. */

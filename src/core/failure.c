@@ -62,22 +62,17 @@ static bool is_within_rate(struct failure_reports *reports)
 /* Sends the pending reports. false: some are left. */
 static bool failure_send_pending(struct engine *engine)
 {
-	struct failure_reports *reports = &engine->failures;
-	uint32_t sent = 0;
-	int error = 0;
+	struct failure_kept *kept = &engine->failures.kept;
+	struct ipc_failure *next;
 
-	while (sent < reports->pending_count) {
-		error = engine_try_send_request(engine, &reports->pending[sent],
-						sizeof(reports->pending[sent]));
+	while ((next = failure_kept_pending(kept))) {
+		int error = engine_try_send_request(engine, next, sizeof(*next));
+
 		if (error == -EAGAIN || error == -ENOMEM || error == -ENOBUFS)
-			break;
-		sent++;
-		error = 0;
+			return false;
+		failure_kept_sent(kept);
 	}
-	reports->pending_count -= sent;
-	memmove(reports->pending, reports->pending + sent,
-		reports->pending_count * sizeof(reports->pending[0]));
-	return !error;
+	return true;
 }
 
 static void failure_arm(struct engine *engine, uint64_t now_ns)
@@ -107,7 +102,7 @@ static void send_or_store(struct engine *engine, struct ipc_failure *failure)
 {
 	struct failure_reports *reports = &engine->failures;
 
-	if (!is_within_rate(reports) || reports->pending_count == FAILURE_PENDING) {
+	if (!is_within_rate(reports) || failure_kept_is_full(&reports->kept)) {
 		reports->dropped++;
 		return;
 	}
@@ -116,7 +111,7 @@ static void send_or_store(struct engine *engine, struct ipc_failure *failure)
 	name_fault(failure);
 	failure->dropped = reports->dropped;
 	reports->dropped = 0;
-	reports->pending[reports->pending_count++] = *failure;
+	failure_kept_add(&reports->kept, failure);
 	if (failure_send_pending(engine) || reports->timer.is_pending)
 		return;
 	if (!reports->has_timer)

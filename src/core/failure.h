@@ -4,16 +4,16 @@
 
 #include "base/probe.h"
 #include "core/execute.h"
+#include "core/failure_kept.h"
 #include "ipc/msg_failure.h"
 
 /*
  * Reports failures to the daemon, for `usrdma why`, after an operation has failed. All functions
  * with a `struct qp` are called with the lock of the QP held (qp_lock.h). They never block: a
- * report that cannot be sent is stored and sent later; if FAILURE_PENDING are stored, it is dropped
+ * report that cannot be sent is pending and sent later; if FAILURE_KEPT are pending, it is dropped
  * and counted.
  */
 
-#define FAILURE_PENDING 16
 /* Rate limit of one process: reports at once, and reports a second. */
 #define FAILURE_BURST	   64
 #define FAILURE_RATE_PER_S 20
@@ -50,8 +50,7 @@ struct failure_reports {
 	struct failure_reported_call calls[8];
 	uint32_t next_call; /* the entry that the next one replaces */
 	struct timer timer; /* next attempt to send the pending reports */
-	uint32_t pending_count;
-	struct ipc_failure pending[FAILURE_PENDING];
+	struct failure_kept kept;
 };
 
 void failure_open(struct failure_reports *reports);

@@ -49,13 +49,15 @@ void failure_port_event(const struct context *context, enum ibv_event_type event
 void failure_daemon_ended(struct engine *engine)
 {
 	struct ipc_failure failure = {.event = IBV_EVENT_DEVICE_FATAL};
+	const struct ipc_failures earlier = {engine->failures.kept.reports,
+					     engine->failures.kept.count};
 	/* The fork handlers of the engine wait for engine.lock, so no child has a copy of the connection. */
 	struct ipc_client successor;
 	int error;
 
 	ipc_explain_daemon_end(&engine->client);
 	failure.id = ++engine->failures.last_id;
-	error = ipc_report_daemon_end(&engine->client, &failure, &successor);
+	error = ipc_report_daemon_end(&engine->client, &earlier, &failure, &successor);
 	if (error && error != -ENOTSUP)
 		log_warn("the end of the daemon is not stored for usrdma why: %s",
 			 strerror(-error));

@@ -13,37 +13,33 @@ void fault_subject_of_qp(struct fault_subject *subject, const struct qp *qp)
 		subject->peer = qp->attr.ah_attr.grh.dgid.raw;
 }
 
-enum fault_op fault_op_of_wc(unsigned int wc_opcode)
-{
-	switch (wc_opcode) {
-	case IBV_WC_SEND:
-		return FAULT_OP_SEND;
-	case IBV_WC_RDMA_WRITE:
-		return FAULT_OP_WRITE;
-	case IBV_WC_RDMA_READ:
-		return FAULT_OP_READ;
-	case IBV_WC_COMP_SWAP:
-	case IBV_WC_FETCH_ADD:
-		return FAULT_OP_ATOMIC;
-	case IBV_WC_ATOMIC_WRITE:
-		return FAULT_OP_ATOMIC_WRITE;
-	case IBV_WC_FLUSH:
-		return FAULT_OP_FLUSH;
-	case IBV_WC_BIND_MW:
-	case IBV_WC_LOCAL_INV:
-		return FAULT_OP_LOCAL;
-	case IBV_WC_RECV:
-	case IBV_WC_RECV_RDMA_WITH_IMM:
-		return FAULT_OP_RECV;
-	default:
-		return FAULT_OP_NONE;
-	}
-}
-
 enum fault_op fault_op_of_wr(unsigned int wr_opcode)
 {
-	return wr_opcode < WR_OPCODE_COUNT ? fault_op_of_wc(wr_opcodes[wr_opcode].wc_opcode) :
-					     FAULT_OP_NONE;
+	const struct wr_opcode_info *info = &wr_opcodes[wr_opcode % WR_OPCODE_COUNT];
+
+	if (wr_opcode >= WR_OPCODE_COUNT || !info->qp_types)
+		return FAULT_OP_NONE;
+	switch (info->kind) {
+	case WR_KIND_SEND:
+		return FAULT_OP_SEND;
+	case WR_KIND_WRITE:
+		return FAULT_OP_WRITE;
+	case WR_KIND_REQUEST:
+		return opcode_fault_op(
+			opcode_info(opcode_make(OPCODE_TRANSPORT_RC, info->operation)));
+	case WR_KIND_LOCAL:
+		return FAULT_OP_LOCAL;
+	}
+	return FAULT_OP_NONE;
+}
+
+enum fault_op fault_op_of_wc(unsigned int wc_opcode)
+{
+	int wr_opcode = wr_opcode_of_wc((enum ibv_wc_opcode)wc_opcode);
+
+	if (wc_opcode == IBV_WC_RECV || wc_opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+		return FAULT_OP_RECV;
+	return wr_opcode < 0 ? FAULT_OP_NONE : fault_op_of_wr((unsigned int)wr_opcode);
 }
 
 int fault_wr_post_cold(const struct qp *qp, enum ibv_wr_opcode opcode)

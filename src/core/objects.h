@@ -11,6 +11,7 @@
 #include "base/biased_lock.h"
 #include "base/list.h"
 #include "base/timer.h"
+#include "core/channel_units.h"
 #include "core/engine_watch.h"
 #include "core/shard.h"
 #include "core/wqe.h"
@@ -241,28 +242,22 @@ struct cq {
 struct comp_channel {
 	struct ibv_comp_channel pub; /* fd: an eventfd in semaphore mode, one unit per queued event */
 	pthread_mutex_t lock;
-	struct list_head ready; /* struct cq with events_queued > 0, oldest first */
-	uint32_t units_pending; /* event_fd.h */
-	uint32_t units_due; /* of queued events, not added to the descriptor yet (channels_signal) */
-	uint32_t spinners;  /* threads that take units_due, before they wait for the descriptor */
-	uint32_t signallers; /* threads that are adding units to the descriptor without the lock */
-	pthread_cond_t signalled;     /* signallers became 0 */
+	struct list_head ready;	      /* struct cq with events_queued > 0, oldest first */
+	struct channel_units units;   /* lock */
+	pthread_cond_t signalled;     /* units.signallers became 0 */
 	struct list_head signal_node; /* of engine.signals; engine.lock */
 	/* The epoll descriptor of the threads that wait for an event, opened by the first one; engine.lock */
 	struct watch_set set;
 	bool is_external; /* the application waits by other means than ibv_get_cq_event(); engine.lock */
-	atomic_uint turns;	 /* cq_turns() */
-	uint32_t queued;	 /* events in `ready`; lock */
-	atomic_uchar taker;	 /* the thread that took the last event (armed_spin.h); lock */
-	uint32_t units_promised; /* of these, events whose units peers add, at most; lock */
+	atomic_uint turns;	  /* cq_turns() */
+	atomic_uchar taker;	  /* the thread that took the last event (armed_spin.h); lock */
 	unsigned int ready_calls; /* calls that found an event; concurrent calls may not be counted */
 	/* Of direct_wake.h: */
 	uint32_t number; /* unique in the process; 0: not external so far; engine.lock */
 	/* The same while is_external is set; 0: peers must not wake the application. */
 	atomic_uint wake_number;
 	atomic_uint wake_requests;     /* the second number of the last segment_cq_wake() */
-	struct list_head promise_node; /* engine.lock, as is_overdue */
-	bool is_overdue;	       /* the last check found that a promised unit has not come */
+	struct list_head promise_node; /* engine.lock */
 };
 
 struct srq {

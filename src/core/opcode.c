@@ -22,6 +22,7 @@ const struct wr_opcode_info wr_opcodes[WR_OPCODE_COUNT] = {
 			       .comp_cntr_op = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE,
 			       .is_onesided = true,
 			       .send_ops_flag = IBV_QP_EX_WITH_RDMA_WRITE,
+			       .odp_cap = IBV_ODP_SUPPORT_WRITE,
 			       .name = "rdma-write",
 			       .title = "RDMA WRITE"},
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = {.kind = WR_KIND_WRITE,
@@ -33,6 +34,7 @@ const struct wr_opcode_info wr_opcodes[WR_OPCODE_COUNT] = {
 					.comp_cntr_op = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE,
 					.is_onesided = true,
 					.send_ops_flag = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
+					.odp_cap = IBV_ODP_SUPPORT_WRITE,
 					.name = "rdma-write-with-imm",
 					.title = "RDMA WRITE with immediate"},
 	[IBV_WR_SEND] = {.kind = WR_KIND_SEND,
@@ -41,6 +43,7 @@ const struct wr_opcode_info wr_opcodes[WR_OPCODE_COUNT] = {
 			 .wc_opcode = IBV_WC_SEND,
 			 .comp_cntr_op = IBV_QP_ATTACH_COMP_CNTR_OP_SEND,
 			 .send_ops_flag = IBV_QP_EX_WITH_SEND,
+			 .odp_cap = IBV_ODP_SUPPORT_SEND,
 			 .name = "send",
 			 .title = "SEND"},
 	[IBV_WR_SEND_WITH_IMM] = {.kind = WR_KIND_SEND,
@@ -50,6 +53,7 @@ const struct wr_opcode_info wr_opcodes[WR_OPCODE_COUNT] = {
 				  .wc_opcode = IBV_WC_SEND,
 				  .comp_cntr_op = IBV_QP_ATTACH_COMP_CNTR_OP_SEND,
 				  .send_ops_flag = IBV_QP_EX_WITH_SEND_WITH_IMM,
+				  .odp_cap = IBV_ODP_SUPPORT_SEND,
 				  .name = "send-with-imm",
 				  .title = "SEND with immediate"},
 	[IBV_WR_SEND_WITH_INV] = {.kind = WR_KIND_SEND,
@@ -59,6 +63,7 @@ const struct wr_opcode_info wr_opcodes[WR_OPCODE_COUNT] = {
 				  .wc_opcode = IBV_WC_SEND,
 				  .comp_cntr_op = IBV_QP_ATTACH_COMP_CNTR_OP_SEND,
 				  .send_ops_flag = IBV_QP_EX_WITH_SEND_WITH_INV,
+				  .odp_cap = IBV_ODP_SUPPORT_SEND,
 				  .name = "send-with-inv",
 				  .title = "SEND with invalidate"},
 	[IBV_WR_RDMA_READ] = {.kind = WR_KIND_REQUEST,
@@ -71,6 +76,7 @@ const struct wr_opcode_info wr_opcodes[WR_OPCODE_COUNT] = {
 			      .comp_cntr_op = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ,
 			      .is_onesided = true,
 			      .send_ops_flag = IBV_QP_EX_WITH_RDMA_READ,
+			      .odp_cap = IBV_ODP_SUPPORT_READ,
 			      .name = "rdma-read",
 			      .title = "RDMA READ"},
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = {.kind = WR_KIND_REQUEST,
@@ -83,8 +89,9 @@ const struct wr_opcode_info wr_opcodes[WR_OPCODE_COUNT] = {
 				       .remote_access = IBV_ACCESS_REMOTE_ATOMIC,
 				       .has_compare = true,
 				       .send_ops_flag = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP,
+				       .odp_cap = IBV_ODP_SUPPORT_ATOMIC,
 				       .name = "atomic-cmp-and-swp",
-				       .title = "CmpSwap"},
+				       .title = "COMPARE AND SWAP"},
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {.kind = WR_KIND_REQUEST,
 					 .data = WR_DATA_SCATTER,
 					 .response = WR_RESPONSE_ATOMIC,
@@ -94,8 +101,9 @@ const struct wr_opcode_info wr_opcodes[WR_OPCODE_COUNT] = {
 					 .wc_opcode = IBV_WC_FETCH_ADD,
 					 .remote_access = IBV_ACCESS_REMOTE_ATOMIC,
 					 .send_ops_flag = IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+					 .odp_cap = IBV_ODP_SUPPORT_ATOMIC,
 					 .name = "atomic-fetch-and-add",
-					 .title = "FetchAdd"},
+					 .title = "FETCH AND ADD"},
 	[IBV_WR_LOCAL_INV] = {.kind = WR_KIND_LOCAL,
 			      .qp_types = TYPES_CONNECTED,
 			      .wc_opcode = IBV_WC_LOCAL_INV,
@@ -107,7 +115,7 @@ const struct wr_opcode_info wr_opcodes[WR_OPCODE_COUNT] = {
 			    .wc_opcode = IBV_WC_BIND_MW,
 			    .send_ops_flag = IBV_QP_EX_WITH_BIND_MW,
 			    .name = "bind-mw",
-			    .title = "bind MW"},
+			    .title = "bind of a memory window"},
 	[IBV_WR_TSO] = {.wc_opcode = IBV_WC_TSO, .name = "tso", .title = "TSO"},
 	[IBV_WR_DRIVER1] = {.wc_opcode = IBV_WC_DRIVER1, .name = "driver1", .title = "driver1"},
 	/* IBA A19 */
@@ -120,6 +128,7 @@ const struct wr_opcode_info wr_opcodes[WR_OPCODE_COUNT] = {
 			  .needs_ex = true, /* struct ibv_send_wr has no fields for it */
 			  .send_ops_flag = IBV_QP_EX_WITH_FLUSH,
 			  .device_cap_ex = DEVICE_FLUSH_GLOBAL,
+			  .odp_cap = IBV_ODP_SUPPORT_FLUSH,
 			  .name = "flush",
 			  .title = "FLUSH"},
 	[IBV_WR_ATOMIC_WRITE] = {.kind = WR_KIND_REQUEST,
@@ -132,6 +141,7 @@ const struct wr_opcode_info wr_opcodes[WR_OPCODE_COUNT] = {
 				 .remote_access = IBV_ACCESS_REMOTE_WRITE,
 				 .send_ops_flag = IBV_QP_EX_WITH_ATOMIC_WRITE,
 				 .device_cap_ex = DEVICE_ATOMIC_WRITE,
+				 .odp_cap = IBV_ODP_SUPPORT_ATOMIC_WRITE,
 				 .name = "atomic-write",
 				 .title = "ATOMIC WRITE"},
 };
@@ -158,13 +168,31 @@ int wr_opcode_of_operation(enum opcode_operation operation)
 	return -ENOENT;
 }
 
+int wr_opcode_of_wc(enum ibv_wc_opcode wc_opcode)
+{
+	for (int opcode = 0; opcode < (int)WR_OPCODE_COUNT; opcode++) {
+		if (wr_opcodes[opcode].qp_types && wr_opcodes[opcode].wc_opcode == wc_opcode)
+			return opcode;
+	}
+	return -ENOENT;
+}
+
+const char *wr_title(unsigned int opcode)
+{
+	const char *title = opcode < WR_OPCODE_COUNT ? wr_opcodes[opcode].title : NULL;
+
+	return title ? title : "unknown";
+}
+
 const char *wr_title_of_wc(enum ibv_wc_opcode wc_opcode)
 {
-	for (size_t i = 0; i < WR_OPCODE_COUNT; i++) {
-		if (wr_opcodes[i].qp_types && wr_opcodes[i].wc_opcode == wc_opcode)
-			return wr_opcodes[i].title;
-	}
-	return "unknown";
+	int opcode = wr_opcode_of_wc(wc_opcode);
+
+	if (wc_opcode == IBV_WC_RECV)
+		return "receive";
+	if (wc_opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+		return "receive of RDMA WRITE with immediate";
+	return opcode < 0 ? "unknown" : wr_title((unsigned int)opcode);
 }
 
 uint64_t wr_send_ops(enum ibv_qp_type type)
@@ -184,5 +212,16 @@ uint64_t wr_device_caps_ex(void)
 
 	for (size_t i = 0; i < WR_OPCODE_COUNT; i++)
 		caps |= wr_opcodes[i].device_cap_ex;
+	return caps;
+}
+
+uint32_t wr_odp_caps(enum ibv_qp_type type)
+{
+	uint32_t caps = 0;
+
+	for (size_t i = 0; i < WR_OPCODE_COUNT; i++) {
+		if (wr_supports_type(&wr_opcodes[i], type))
+			caps |= wr_opcodes[i].odp_cap;
+	}
 	return caps;
 }

@@ -55,8 +55,9 @@ struct wr_opcode_info {
 	bool needs_ex;		   /* can be posted with ibv_wr_*() only */
 	uint64_t send_ops_flag;	   /* enum ibv_qp_create_send_ops_flags; 0: ibv_post_send() only */
 	uint64_t device_cap_ex;	   /* bits of ibv_device_attr_ex.device_cap_flags_ex */
+	uint32_t odp_cap;	   /* enum ibv_odp_transport_cap_bits */
 	const char *name;	   /* returned by ibv_wr_opcode_str() */
-	const char *title;	   /* the operation in trace events */
+	const char *title; /* the operation in trace events and in the output of the command usrdma */
 };
 
 /* Rows of the table; more than the opcodes of verbs.h, so that a new opcode does not change this header. */
@@ -70,7 +71,13 @@ const struct wr_opcode_info *wr_opcode_of_qp(enum ibv_qp_type type, enum ibv_wr_
 /* The opcode (enum ibv_wr_opcode) of a WR_KIND_REQUEST with this operation in its BTH; -ENOENT: no such request. */
 int wr_opcode_of_operation(enum opcode_operation operation) __attribute__((warn_unused_result));
 
-/* The operation that has this opcode in its completion, as a title; "unknown" for another value. */
+/* The first opcode that completes with this one, without immediate data; -ENOENT: a receive, or unknown. */
+int wr_opcode_of_wc(enum ibv_wc_opcode wc_opcode) __attribute__((warn_unused_result));
+
+/* The title of an opcode, which may come from another process; "unknown" for a value that is not in the table. */
+const char *wr_title(unsigned int opcode);
+
+/* The operation that completes with this opcode, also of a receive, as a title; "unknown" for another value. */
 const char *wr_title_of_wc(enum ibv_wc_opcode wc_opcode);
 
 /* All flags that ibv_create_qp_ex() may enable for this type of QP (enum ibv_qp_create_send_ops_flags). */
@@ -78,6 +85,9 @@ uint64_t wr_send_ops(enum ibv_qp_type type);
 
 /* The bits of device_cap_flags_ex of all opcodes. */
 uint64_t wr_device_caps_ex(void);
+
+/* The operations that this type of QP can execute on memory that is not pinned (enum ibv_odp_transport_cap_bits). */
+uint32_t wr_odp_caps(enum ibv_qp_type type);
 
 /* Of a WQE in a queue, whose opcode was checked when the WQE was posted. */
 static inline const struct wr_opcode_info *wqe_info(const struct send_wqe *wqe)

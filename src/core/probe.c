@@ -46,17 +46,9 @@ void emit_recv_posted(uint32_t qpn, const struct ibv_recv_wr *wr)
 	trace_emit(&point_recv_posted, &event);
 }
 
-static uint8_t wr_opcode_of_wc(enum ibv_wc_opcode opcode)
-{
-	for (uint8_t i = 0; !(opcode & IBV_WC_RECV) && i < WR_OPCODE_COUNT; i++) {
-		if (wr_opcodes[i].qp_types && wr_opcodes[i].wc_opcode == opcode)
-			return i;
-	}
-	return TRACE_NO_OPCODE;
-}
-
 void emit_cqe(const struct ibv_wc *wc)
 {
+	int wr_opcode = wr_opcode_of_wc(wc->opcode);
 	struct trace_event event;
 
 	trace_event_begin(&event, wc->qp_num, 0, 0);
@@ -67,7 +59,7 @@ void emit_cqe(const struct ibv_wc *wc)
 		.vendor_err = wc->vendor_err,
 		.byte_len = wc->byte_len,
 		.remote_qpn = wc->src_qp,
-		.wr_opcode = wr_opcode_of_wc(wc->opcode),
+		.wr_opcode = wr_opcode < 0 ? TRACE_NO_OPCODE : (uint8_t)wr_opcode,
 	};
 	trace_emit(&point_cqe, &event);
 }

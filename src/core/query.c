@@ -138,18 +138,13 @@ int ibv_query_device(struct ibv_context *ibcontext, struct ibv_device_attr *attr
 /* Memory is never pinned, so every operation supports on-demand paging. */
 static void fill_odp_caps(struct ibv_device_attr_ex *attr)
 {
-	const uint32_t datagram = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV |
-				  IBV_ODP_SUPPORT_SRQ_RECV;
-	const uint32_t reliable = datagram | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
-				  IBV_ODP_SUPPORT_ATOMIC;
+	const uint32_t receives = IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 
 	attr->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
-	attr->odp_caps.per_transport_caps.rc_odp_caps = reliable;
-	attr->odp_caps.per_transport_caps.uc_odp_caps = datagram | IBV_ODP_SUPPORT_WRITE;
-	attr->odp_caps.per_transport_caps.ud_odp_caps = datagram;
-	attr->odp_caps.per_transport_caps.rc_odp_caps |= IBV_ODP_SUPPORT_FLUSH |
-							 IBV_ODP_SUPPORT_ATOMIC_WRITE;
-	attr->xrc_odp_caps = reliable;
+	attr->odp_caps.per_transport_caps.rc_odp_caps = wr_odp_caps(IBV_QPT_RC) | receives;
+	attr->odp_caps.per_transport_caps.uc_odp_caps = wr_odp_caps(IBV_QPT_UC) | receives;
+	attr->odp_caps.per_transport_caps.ud_odp_caps = wr_odp_caps(IBV_QPT_UD) | receives;
+	attr->xrc_odp_caps = wr_odp_caps(IBV_QPT_XRC_SEND) | receives;
 }
 
 int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,

@@ -12,25 +12,6 @@
 #include "core/qp_state.h"
 #include "core/vendor_err.h"
 
-static const char *wr_title(unsigned int opcode)
-{
-	const char *title = opcode < WR_OPCODE_COUNT ? wr_opcodes[opcode].title : NULL;
-
-	return title ? title : "unknown";
-}
-
-static const char *wc_opcode_name(uint32_t opcode)
-{
-	switch (opcode) {
-	case IBV_WC_RECV:
-		return "receive";
-	case IBV_WC_RECV_RDMA_WITH_IMM:
-		return "receive of RDMA WRITE with immediate";
-	default:
-		return wr_title_of_wc((enum ibv_wc_opcode)opcode);
-	}
-}
-
 static void print_wr(char *out, size_t out_bytes, const struct trace_event *event)
 {
 	const struct trace_wr *wr = &event->wr;
@@ -76,7 +57,7 @@ static void print_cqe(char *out, size_t out_bytes, const struct trace_event *eve
 	trace_line_text(&line, " ");
 	/* On failure only wr_id, status, qp_num and vendor_err are valid (ibv_poll_cq(3)). */
 	if (cqe->status == IBV_WC_SUCCESS) {
-		trace_line_text(&line, wc_opcode_name(cqe->opcode));
+		trace_line_text(&line, wr_title_of_wc((enum ibv_wc_opcode)cqe->opcode));
 		trace_line_text_decimal(&line, " length ", cqe->byte_len);
 		trace_line_text(&line, ": success");
 		return;

@@ -60,7 +60,10 @@ struct send_wqe {
 	uint32_t length_bytes;
 	uint64_t remote_addr;
 	uint32_t rkey;
-	uint32_t ssn; /* message sequence number, for the transport */
+	union {
+		uint32_t message_seq; /* shared memory: number of the message, from ring_first_ssn() on */
+		uint32_t first_psn; /* RoCE: PSN of the first packet */
+	};
 	union {
 		uint64_t compare_add;
 		uint64_t flush_length_bytes; /* FLUSH: length of the range; length_bytes is 0 */

@@ -23,8 +23,8 @@ struct cm_ops;
 struct cma_peer {
 	uid_t uid;
 	pid_t pid;
-	void (*end)(
-		void *ctx); /* ends its session in a later iteration of the loop; NULL: the session cannot be ended */
+	/* Ends its session in a later iteration of the loop; NULL: the session cannot be ended */
+	void (*end)(void *ctx);
 	/* Whether the daemon may keep fd for the client (descriptors.h); NULL: always */
 	bool (*may_keep)(void *ctx, int fd);
 	void *ctx;

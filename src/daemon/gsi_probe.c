@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "daemon/gsi_probe.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -47,6 +48,9 @@ struct mad_pass {
 	struct fault fault;
 	uid_t uid; /* whose rule it is; FAULT_EVERY_USER: the daemon's */
 };
+
+static_assert(FAULT_OP_APR - FAULT_OP_CM == CM_MSG_APR,
+	      "the words of `op` are in the order of the MADs");
 
 /* `tag` describes the process that the MAD belongs to; pid 0: not known. */
 static void describe_mad(const struct cm_path *path, const struct cm_msg *msg,

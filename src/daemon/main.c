@@ -73,7 +73,7 @@ static long main_parse_number(const char *text, long max)
 	number = strtol(text, &end, 10);
 	if (!errno && *text >= '0' && *text <= '9' && !*end && number <= max)
 		return number;
-	fprintf(stderr, "usrdmad: '%s' is no number from 0 to %ld\n", text, max);
+	fprintf(stderr, "usrdmad: invalid number '%s' (0 to %ld)\n", text, max);
 	return -1;
 }
 
@@ -122,8 +122,7 @@ static int main_parse(int argc, char **argv, struct options *options)
 	}
 	if (optind == argc)
 		return -1;
-	fprintf(stderr, "usrdmad: '%s' is one argument too many; try 'usrdmad --help'\n",
-		argv[optind]);
+	fprintf(stderr, "usrdmad: unexpected argument '%s'; try 'usrdmad --help'\n", argv[optind]);
 	return EXIT_FAILURE;
 }
 

@@ -97,8 +97,8 @@ void ipc_explain_daemon_end(const struct ipc_client *lost)
 			"0' in a container that runs longer than the others (usrdmad(8), Containers)");
 }
 
-int ipc_report_daemon_end(const struct ipc_client *lost, struct ipc_failure *failure,
-			  struct ipc_client *successor)
+int ipc_report_daemon_end(const struct ipc_client *lost, const struct ipc_failures *earlier,
+			  struct ipc_failure *failure, struct ipc_client *successor)
 {
 	size_t bytes = strnlen(program_invocation_short_name, sizeof(failure->program) - 1);
 	int error;
@@ -115,7 +115,13 @@ int ipc_report_daemon_end(const struct ipc_client *lost, struct ipc_failure *fai
 	error = ipc_client_open(successor, IPC_ROLE_CM);
 	if (error)
 		return error;
-	error = ipc_send_request(successor, failure, sizeof(*failure));
+	for (uint32_t i = 0; i < earlier->count && !error; i++) {
+		struct ipc_failure again = earlier->failures[i];
+
+		error = ipc_send_request(successor, &again, sizeof(again));
+	}
+	if (!error)
+		error = ipc_send_request(successor, failure, sizeof(*failure));
 	ipc_client_close(successor);
 	return error;
 }

@@ -26,14 +26,22 @@ bool ipc_daemon_ends(pid_t pid, int timeout_ms);
  */
 void ipc_explain_daemon_end(const struct ipc_client *lost);
 
+/* Failures that a process has reported. */
+struct ipc_failures {
+	const struct ipc_failure *failures;
+	uint32_t count;
+};
+
 /*
  * Reports the end of the daemon of the connection `lost` to its successor, which is started if no daemon runs. Only if the
  * daemon was in another PID namespace and had the caller's uid: in other cases another process restarts the daemon, or the user
- * has ended it. The caller sets id, event and device of the failure. This call sets the other members, opens and
- * closes `successor`, and blocks until the successor has started. The child of a fork() at that time has to call
- * ipc_client_forget() for `successor`. 0: the report was sent; -ENOTSUP: one of the other cases; or -errno.
+ * has ended it. The failures `earlier`, which the lost daemon had stored, are reported again before. The caller sets id, event and
+ * device of the failure. This call sets the other members, opens and closes `successor`, and blocks until the successor has
+ * started. The child of a fork() at that time has to call ipc_client_forget() for `successor`. 0: the reports were sent; -ENOTSUP: one
+ * of the other cases; or -errno.
  */
-int ipc_report_daemon_end(const struct ipc_client *lost, struct ipc_failure *failure,
-			  struct ipc_client *successor) __attribute__((warn_unused_result));
+int ipc_report_daemon_end(const struct ipc_client *lost, const struct ipc_failures *earlier,
+			  struct ipc_failure *failure, struct ipc_client *successor)
+	__attribute__((warn_unused_result));
 
 #endif

@@ -20,7 +20,8 @@ struct ipc_cm_channel_reply {
 	uint32_t reserved;
 };
 
-struct ipc_cm_channel { /* CHANNEL_DESTROY: also destroys its ids; -EBUSY between MIGRATE_BEGIN and _END */
+/* CHANNEL_DESTROY: also destroys its ids; -EBUSY between MIGRATE_BEGIN and _END */
+struct ipc_cm_channel {
 	struct ipc_hdr hdr;
 	uint32_t channel;
 	uint32_t reserved;

@@ -27,15 +27,15 @@ enum ipc_failure_flags {
 	IPC_FAILURE_HAS_LOCAL =
 		1 << 3, /* local_addr, local_length and lkey are those of the invalid SGE */
 	IPC_FAILURE_IS_RECV = 1 << 4, /* the WR is a receive */
-	IPC_FAILURE_IS_RESPONDER =
-		1 << 5, /* a request of the peer was refused: remote_addr, rkey and length are its */
+	/* a request of the peer was refused: remote_addr, rkey and length are its */
+	IPC_FAILURE_IS_RESPONDER = 1 << 5,
 	IPC_FAILURE_SAME_HOST = 1 << 6, /* the peer is a process of this host */
 	IPC_FAILURE_UPDATES =
 		1 << 7, /* replaces the failure of this process with this id, if it is stored */
 	IPC_FAILURE_IS_OF_CM = 1 << 10, /* librdmacm has set the attributes of the QP */
 	IPC_FAILURE_IS_OWN = 1 << 9,	/* IPC_FAILURE_DROP: the sender reports it */
-	IPC_FAILURE_IS_WINDOW =
-		1 << 8, /* the region is a memory window; numbers: QPN of a type 2 window, 0: none */
+	/* the region is a memory window; numbers: QPN of a type 2 window, 0: none */
+	IPC_FAILURE_IS_WINDOW = 1 << 8,
 };
 
 /* The cause of a QP that entered ERR, of a call, of a dropped packet or of a warning. The values are not reused. */
@@ -167,9 +167,12 @@ struct ipc_failure {
 	/* IPC_FAILURE_QP */
 	uint32_t flushed_sends; /* WRs that completed as flushed */
 	uint32_t flushed_receives;
-	uint32_t event; /* enum ibv_event_type, or enum rdma_cm_event_type of IPC_FAILURE_CM; -1: none. IPC_FAILURE_EVENT has as
-			   numbers: entries of the CQ; receives in the SRQ, its max_wr */
-	int32_t error;	/* errno of a call, or status of an event */
+	/*
+	 * enum ibv_event_type, or enum rdma_cm_event_type of IPC_FAILURE_CM; -1: none.
+	 * IPC_FAILURE_EVENT has as numbers: entries of the CQ; receives in the SRQ, its max_wr
+	 */
+	uint32_t event;
+	int32_t error; /* errno of a call, or status of an event */
 	/* Attributes of the QP. */
 	uint8_t timeout;
 	uint8_t retry_cnt;

@@ -8,7 +8,7 @@
 #include "base/be.h"
 #include "base/fault_set.h"
 #include "base/log.h"
-#include "wire/opcode_fault.h"
+#include "wire/opcode.h"
 
 #define WHY_BYTES 200
 /* In a BTH (IBA 1.x §9.2.1). */

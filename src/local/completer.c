@@ -34,7 +34,7 @@ static void mark_done(struct local_qp *lqp, uint32_t ssn, bool inclusive)
 
 	for (uint32_t index = sq->una; index != sq->nxt; index++) {
 		struct send_wqe *wqe = sq_wqe(sq, index);
-		int32_t ahead = (int32_t)(wqe->ssn - ssn);
+		int32_t ahead = (int32_t)(wqe->message_seq - ssn);
 
 		if (ahead > 0 || (ahead == 0 && !inclusive))
 			break;
@@ -52,7 +52,7 @@ static struct send_wqe *find_sent(struct local_qp *lqp, uint32_t ssn)
 	for (uint32_t index = sq->una; index != sq->nxt; index++) {
 		struct send_wqe *wqe = sq_wqe(sq, index);
 
-		if (wqe->ssn == ssn && wqe->state == SEND_WQE_SENT)
+		if (wqe->message_seq == ssn && wqe->state == SEND_WQE_SENT)
 			return wqe;
 	}
 	return NULL;
@@ -63,7 +63,7 @@ static uint32_t oldest_ssn(const struct local_qp *lqp)
 {
 	const struct send_queue *sq = &lqp->qp->sq;
 
-	return sq->una == sq->nxt ? lqp->tx.ssn : sq_wqe(sq, sq->una)->ssn;
+	return sq->una == sq->nxt ? lqp->tx.ssn : sq_wqe(sq, sq->una)->message_seq;
 }
 
 /* Whether ssn is the oldest unacknowledged message, sent completely or in part. Only this message can be refused. */

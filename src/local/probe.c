@@ -13,11 +13,11 @@
 #include "local/trace_points.h"
 
 /* The events contain these numbers, which the command reads without the headers of this module. */
-static_assert((int)CELL_TYPE_COUNT == (int)TRACE_ELEMENT_COUNT, "the same types");
 static_assert((int)CELL_SEND == (int)TRACE_ELEMENT_SEND, "the same numbers");
 static_assert((int)CELL_FAULT == (int)TRACE_ELEMENT_FAULT, "the same numbers");
 static_assert((int)CELL_READ_DATA == (int)TRACE_ELEMENT_READ_DATA, "the same numbers");
 static_assert((int)CELL_XRC_FORWARD == (int)TRACE_ELEMENT_XRC_FORWARD, "the same numbers");
+static_assert((int)CELL_CHANNEL_REQUEST == (int)TRACE_ELEMENT_CHANNEL_REQUEST, "the same numbers");
 static_assert((int)CELL_FIRST == (int)TRACE_ELEMENT_FIRST, "the same flags");
 static_assert((int)CELL_SOLICITED == (int)TRACE_ELEMENT_SOLICITED, "the same flags");
 static_assert((int)CELL_PLACED == (int)TRACE_ELEMENT_PLACED, "the same flags");

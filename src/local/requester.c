@@ -101,7 +101,7 @@ void local_requester_rewind(struct local_qp *lqp)
 		struct send_wqe *wqe = sq_wqe(sq, index);
 
 		if (index == sq->una)
-			lqp->tx.ssn = wqe->ssn;
+			lqp->tx.ssn = wqe->message_seq;
 		restart(wqe);
 	}
 	/* A message that was sent only in part is sent again from its beginning. */
@@ -223,7 +223,7 @@ static void fill_head(const struct local_qp *lqp, const struct send_wqe *wqe, st
 	cell->type = (uint8_t)request_cell_type(wqe);
 	cell->dst_qpn = lqp->qp->attr.dest_qp_num;
 	cell->src_qpn = lqp->qp->qpn;
-	cell->ssn = wqe->ssn;
+	cell->ssn = wqe->message_seq;
 	cell->length = wqe->length_bytes;
 	cell->remote_addr = wqe->remote_addr;
 	cell->rkey = wqe->rkey;
@@ -342,7 +342,7 @@ static enum path choose_path(const struct local_qp *lqp, const struct send_wqe *
 /* A local operation was executed. It completes when all preceding WQEs are complete. */
 static void executed(struct local_qp *lqp, struct send_wqe *wqe)
 {
-	wqe->ssn = lqp->tx.ssn;
+	wqe->message_seq = lqp->tx.ssn;
 	if (lqp->qp->sq.una + 1 == lqp->qp->sq.nxt)
 		local_requester_succeed(lqp);
 }
@@ -391,7 +391,7 @@ static enum step step_send(struct local_qp *lqp, struct send_wqe *wqe, uint32_t 
 		if (result != STEP_NOTIFY)
 			return result;
 	}
-	wqe->ssn = lqp->tx.ssn;
+	wqe->message_seq = lqp->tx.ssn;
 	result = wqe_is_request(wqe) ? step_responded(lqp, wqe) :
 				       step_message(lqp, wqe, wqe->path == PATH_DIRECT);
 	if (result == STEP_STOP)

@@ -37,6 +37,7 @@
 /* imm_or_code of a CELL_NOT_READY. */
 #define CELL_ACKNOWLEDGES 1
 
+/* A new type is appended, because base/trace.h has the numbers of the present ones. */
 enum cell_type {
 	CELL_NONE,
 	/* requests */

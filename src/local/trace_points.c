@@ -2,19 +2,17 @@
 #include "local/trace_points.h"
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "base/util.h"
 #include "core/execute.h"
 #include "core/opcode.h"
 #include "local/ring.h"
 #include "wire/aeth.h"
 
 /* The names of elements that are not requests. */
-static const char *const element_names[] = {
+static const char *const element_names[CELL_TYPE_COUNT] = {
 	[CELL_NONE] = "empty",
 	[CELL_FAULT] = "error of one-sided operation",
 	[CELL_ACK] = "ACK",
@@ -30,7 +28,6 @@ static const char *const element_names[] = {
 	[CELL_SHARE_GONE] = "memory object gone",
 	[CELL_CHANNEL_REQUEST] = "completion channel request",
 };
-static_assert(COUNT(element_names) == CELL_TYPE_COUNT, "the last element type has a name");
 
 /* The operation if the element is a request, otherwise the kind of the element. */
 static const char *element_name(const struct trace_fifo *fifo)

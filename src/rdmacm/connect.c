@@ -36,14 +36,6 @@ static int connect_check_param(const struct rcm_id *id, const struct rdma_conn_p
 	return 0;
 }
 
-/* Rejects a call in a wrong state of the id. The daemon also checks this, but only after the QP's state was changed. */
-static int check_turn(const struct rcm_id *id, bool is_its_turn)
-{
-	if (id->session->is_inherited)
-		return -ENODEV;
-	return is_its_turn ? 0 : -EINVAL;
-}
-
 /*
  * Sets the private data of a message: the endpoint's prefix, then the caller's data. As in rdma-core, the length is ignored if
  * the pointer is NULL.
@@ -230,7 +222,8 @@ static int send_accept(struct rcm_id *id, struct ipc_cm_connect *req)
 	return ret;
 }
 
-static int accept_id(struct rcm_id *id, const struct rdma_conn_param *param)
+/* Carries out the action RCM_ACTION_SEND_ACCEPT. */
+static int carry_out_accept(struct rcm_id *id, const struct rdma_conn_param *param)
 {
 	struct ipc_cm_connect req = {
 		.hdr.type = IPC_CM_ACCEPT,
@@ -238,29 +231,41 @@ static int accept_id(struct rcm_id *id, const struct rdma_conn_param *param)
 		.timeout_ms = rcm_cm_timeout_ms(),
 		.cookie = id->cookie,
 	};
+	int ret = param || id->pub.qp ? connect_check_param(id, param) : -EINVAL;
+	bool is_too_long = false;
+
+	if (!ret) {
+		ret = make_accept(id, param, &req);
+		is_too_long = ret;
+	}
+	if (!ret)
+		ret = send_accept(id, &req);
+	if (ret)
+		rcm_id_step(id, RCM_IN_ACCEPT_FAILED);
+	if (is_too_long)
+		accept_refuse(id);
+	return ret;
+}
+
+/* The daemon also checks the id's state, but only after the QP's state was changed. */
+static int accept_id(struct rcm_id *id, const struct rdma_conn_param *param)
+{
 	bool is_sync, is_datagram;
 	int ret;
 
 	if (rcm_event_is_awaited(id, RDMA_CM_EVENT_ESTABLISHED))
 		return rcm_event_complete(id, RDMA_CM_EVENT_ESTABLISHED);
-	ret = check_turn(id, id->is_requested && !id->has_connection);
-	if (!ret)
-		ret = param || id->pub.qp ? connect_check_param(id, param) : -EINVAL;
-	if (ret)
-		return ret;
-	ret = make_accept(id, param, &req);
-	if (ret) {
-		accept_refuse(id);
-		return ret;
-	}
+	if (id->session->is_inherited)
+		return -ENODEV;
+	if (rcm_id_step(id, RCM_IN_ACCEPT) == RCM_ACTION_ILLEGAL)
+		return -EINVAL;
 	/* From the request on, another thread may read the next events and disconnect or destroy the id. */
 	is_sync = id->is_sync;
 	is_datagram = rcm_id_is_datagram(id);
-	id->has_connection = true;
-	ret = send_accept(id, &req);
+	ret = carry_out_accept(id, param);
 	if (ret)
-		id->has_connection = false;
-	else if (is_datagram)
+		return ret;
+	if (is_datagram)
 		/* The peer does not acknowledge a SIDR_REP, so no event follows. */
 		rcm_id_release_event(id);
 	else if (is_sync)
@@ -279,7 +284,7 @@ int rcm_connect_complete(struct rcm_id *id)
 	if (!ret)
 		ret = rcm_id_send(id, &req, sizeof(req));
 	if (!ret) {
-		id->has_connection = true;
+		rcm_id_step(id, RCM_IN_ESTABLISHED);
 		return 0;
 	}
 	log_warn("id %u cannot complete its connection: %s", id->handle, strerror(-ret));
@@ -309,7 +314,7 @@ int rcm_connect_reject(struct rcm_id *id, enum rcm_reject_reason reason, const v
 	}
 	ret = rcm_id_request(id, &req, sizeof(req));
 	if (!ret)
-		id->is_requested = false;
+		rcm_id_step(id, RCM_IN_REJECT);
 	return ret;
 }
 
@@ -318,7 +323,7 @@ static int connect_establish(struct rcm_id *id)
 	int ret = id->pub.qp ? -EINVAL : rcm_id_request_plain(id, IPC_CM_ESTABLISH);
 
 	if (!ret)
-		id->has_connection = true;
+		rcm_id_step(id, RCM_IN_ESTABLISHED);
 	return ret;
 }
 
@@ -332,7 +337,7 @@ static int notify(struct rcm_id *id, enum ibv_event_type event)
 /* Waits for the end of the connection. If the id has none or its last event was received, no event would end the wait. */
 static int await_end(struct rcm_id *id)
 {
-	if (!id->has_connection || id->has_ended || rcm_id_is_datagram(id))
+	if (rcm_id_is_datagram(id) || rcm_id_step(id, RCM_IN_DISCONNECT) != RCM_ACTION_AWAIT_END)
 		return 0;
 	return rcm_event_complete(id, RDMA_CM_EVENT_DISCONNECTED);
 }

@@ -81,7 +81,6 @@ static bool on_connect_request(struct rcm_event *event, const struct ipc_cm_even
 	struct rcm_id *id = rcm_id_of(event->pub.id);
 	int ret;
 
-	id->is_requested = true;
 	id->qp_param = msg->qp;
 	id->responder_resources = msg->param.responder_resources;
 	id->initiator_depth = msg->param.initiator_depth;
@@ -116,7 +115,7 @@ static bool on_connect_response(struct rcm_event *event, const struct ipc_cm_eve
 		return true;
 	}
 	fail_as(event, RDMA_CM_EVENT_CONNECT_ERROR, ret);
-	id->has_connect_error = true;
+	rcm_id_step(id, RCM_IN_NOT_COMPLETED);
 	return true;
 }
 
@@ -126,11 +125,7 @@ static bool on_refused(struct rcm_event *event, const struct ipc_cm_event *msg)
 	struct rcm_id *id = rcm_id_of(event->pub.id);
 	int ret;
 
-	if (id->has_connect_error)
-		return false;
-	/* The daemon rejected an ACCEPT or ESTABLISH that was sent with IPC_UNANSWERED. */
-	if (msg->event == RDMA_CM_EVENT_CONNECT_ERROR)
-		id->has_connection = false;
+	(void)msg;
 	rcm_qp_hold(id);
 	ret = rcm_qp_to_err(id);
 	rcm_qp_release(id);
@@ -162,7 +157,7 @@ static bool deliver_on_disconnected(struct rcm_event *event, const struct ipc_cm
 	(void)msg;
 	if (context)
 		usrdma_catch_up(context);
-	return !rcm_id_of(event->pub.id)->has_connect_error;
+	return true;
 }
 
 static bool on_addrinfo(struct rcm_event *event, const struct ipc_cm_event *msg)
@@ -278,29 +273,35 @@ static enum ipc_type next_step(enum rdma_cm_event_type event)
 	}
 }
 
-/* Whether no event of the connection follows. After CONNECT_ERROR the id has no connection (has_connection). */
-static bool is_last_event(enum rdma_cm_event_type event)
+static enum rcm_input input_of(uint32_t event)
 {
 	switch (event) {
-	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		return RCM_IN_EVENT_CONNECT_REQUEST;
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+		return RCM_IN_EVENT_CONNECT_ERROR;
 	case RDMA_CM_EVENT_REJECTED:
-	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		return RCM_IN_EVENT_REJECTED;
+	case RDMA_CM_EVENT_UNREACHABLE:
+		return RCM_IN_EVENT_UNREACHABLE;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		return RCM_IN_EVENT_DISCONNECTED;
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-		return true;
+		return RCM_IN_EVENT_TIMEWAIT_EXIT;
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		return RCM_IN_EVENT_DEVICE_REMOVAL;
 	default:
-		return false;
+		return RCM_IN_EVENT_OTHER;
 	}
 }
 
 bool rcm_event_deliver(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
-	struct rcm_id *id;
+	struct rcm_id *id = rcm_id_of(event->pub.id);
 
-	if (!handlers[msg->event](event, msg))
+	if (rcm_id_step(id, input_of(msg->event)) == RCM_ACTION_CONCEAL ||
+	    !handlers[msg->event](event, msg))
 		return false;
-	id = rcm_id_of(event->pub.id);
-	if (is_last_event(event->pub.event))
-		id->has_ended = true;
 	rcm_id_set_next(id, next_step(event->pub.event));
 	return true;
 }

@@ -112,7 +112,7 @@ static int get_request(struct rcm_id *listener, struct rcm_id **id)
 	struct rdma_cm_event *event;
 	int ret;
 
-	if (!listener->is_sync || !listener->is_listener)
+	if (!listener->is_sync || rcm_id_step(listener, RCM_IN_GET_REQUEST) == RCM_ACTION_ILLEGAL)
 		return -EINVAL;
 	ret = rcm_event_complete(listener, RDMA_CM_EVENT_CONNECT_REQUEST);
 	if (ret)

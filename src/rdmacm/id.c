@@ -72,6 +72,20 @@ struct rcm_id *rcm_id_find(uint64_t cookie)
 	return id;
 }
 
+enum rcm_action rcm_id_step(struct rcm_id *id, enum rcm_input input)
+{
+	struct rcm_cell cell;
+
+	/* In the child of a fork() the lock may be held by a thread of the parent. The phase does not change in the child. */
+	if (id->session->is_inherited)
+		return (enum rcm_action)rcm_cell(id->phase, input).action;
+	pthread_mutex_lock(&id->lock);
+	cell = rcm_cell(id->phase, input);
+	id->phase = (enum rcm_phase)cell.next;
+	pthread_mutex_unlock(&id->lock);
+	return (enum rcm_action)cell.action;
+}
+
 /* Allocates and initialises an id with a cookie. The caller adds it to its channel. */
 static int id_alloc(struct rcm_channel *channel, void *context, enum rdma_port_space ps,
 		    enum ibv_qp_type qp_type, struct rcm_id **allocated)
@@ -359,6 +373,7 @@ static void let_reader_take(struct rcm_channel *channel, const struct rcm_id *id
  */
 static void drop_unread(struct rcm_id *id, uint64_t events_sent)
 {
+	bool is_listener = rcm_id_step(id, RCM_IN_DESTROY) == RCM_ACTION_REFUSE_UNREAD;
 	struct rcm_channel *channel = id->channel;
 	bool has_unread;
 
@@ -366,12 +381,12 @@ static void drop_unread(struct rcm_id *id, uint64_t events_sent)
 	let_reader_take(channel, id, events_sent);
 	id->is_dying = true;
 	has_unread = id->events_received < events_sent;
-	if (has_unread && !id->is_listener) {
+	if (has_unread && !is_listener) {
 		channel->has_stale = true;
 		rcm_event_trim(channel);
 	}
 	pthread_mutex_unlock(&channel->lock);
-	if (has_unread && id->is_listener)
+	if (has_unread && is_listener)
 		rcm_migrate_discard(id);
 }
 

@@ -11,6 +11,7 @@
 #include "ipc/msg_cm.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/device.h"
+#include "rdmacm/phase.h"
 
 struct rcm_membership;
 
@@ -49,17 +50,13 @@ struct rcm_id {
 	struct rcm_device *device; /* NULL: not bound to a device */
 	uint64_t cookie;
 	uint32_t handle;
+	/* attributes, which do not depend on the phase */
 	bool is_sync;	 /* has a channel of its own; calls wait for their events */
 	bool is_waiting; /* a synchronous call waits for `awaited`, or its wait was interrupted */
 	enum rdma_cm_event_type awaited;
-	bool is_listener;
-	bool is_requested;   /* created by a connection request that was not rejected */
-	bool has_connection; /* accepted or established; not reset when the connection ends */
-	bool has_ended;	     /* the last event of its connection was received */
-	bool is_src_mapped;  /* reported to the application as ::ffff:a.b.c.d */
+	bool is_src_mapped; /* reported to the application as ::ffff:a.b.c.d */
 	bool is_dst_mapped;
-	bool defers_device; /* bound to a loopback address; pub.verbs is set when first needed */
-	bool has_connect_error; /* CONNECT_ERROR was reported; later events of the connection are not */
+	bool defers_device;   /* bound to a loopback address; pub.verbs is set when first needed */
 	bool srq_has_recv_cq; /* pub.recv_cq is the CQ of the XRC SRQ */
 
 	/* Held while an event handler modifies pub.qp, and while pub.qp is set; acquired before the other locks. */
@@ -76,6 +73,7 @@ struct rcm_id {
 	/* under lock */
 	pthread_mutex_t lock;
 	pthread_cond_t acked;
+	enum rcm_phase phase;		/* read and changed by rcm_id_step() */
 	struct list_head unacked;	/* struct rcm_event that the application holds */
 	struct rdma_addrinfo *addrinfo; /* until rdma_query_addrinfo() */
 	bool is_resolving;
@@ -105,6 +103,9 @@ static inline bool rcm_id_is_datagram(const struct rcm_id *id)
 {
 	return id->pub.qp_type == IBV_QPT_UD;
 }
+
+/* Applies an input to the phase of the id. Returns the action, which the caller carries out. */
+enum rcm_action rcm_id_step(struct rcm_id *id, enum rcm_input input);
 
 /* Creates an id on `channel`; NULL: a synchronous id with a new channel of its own. 0 or -errno. */
 int rcm_id_create(struct rcm_channel *channel, void *context, enum rdma_port_space ps,

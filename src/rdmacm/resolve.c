@@ -78,7 +78,7 @@ static int listen_on(struct rcm_id *id, int backlog)
 
 	if (ret)
 		return ret;
-	id->is_listener = true;
+	rcm_id_step(id, RCM_IN_LISTENS);
 	id->defers_device = false;
 	return rcm_id_set_route(id, &reply.route);
 }

@@ -161,6 +161,8 @@ void rcm_session_put(struct rcm_session *session)
 
 void rcm_session_report_end(struct rcm_session *session)
 {
+	/* libibverbs reports its failures again; the daemon itself had stored those of connections. */
+	static const struct ipc_failures none;
 	struct ipc_failure failure = {.event = UINT32_MAX};
 	struct ipc_client successor = {.fd = -1};
 	bool has_devices;
@@ -177,7 +179,7 @@ void rcm_session_report_end(struct rcm_session *session)
 		if (!has_devices)
 			ipc_explain_daemon_end(&session->client);
 		reporting = &successor;
-		error = ipc_report_daemon_end(&session->client, &failure, &successor);
+		error = ipc_report_daemon_end(&session->client, &none, &failure, &successor);
 		reporting = NULL;
 	}
 	pthread_mutex_unlock(&sessions_lock);

@@ -29,7 +29,7 @@ static void completer_advance(struct roce_qp *rqp, const struct send_wqe *wqe, u
 
 	read_reorder_forget(rqp, rqp->tx.una_psn, psn);
 	rqp->tx.una_psn = psn;
-	if (psn_sub(psn, wqe->ssn) == roce_requester_wqe_psns(rqp, wqe))
+	if (psn_sub(psn, wqe->first_psn) == roce_requester_wqe_psns(rqp, wqe))
 		roce_requester_succeed(rqp);
 	roce_requester_moved_on(rqp);
 	if (acked_psns)
@@ -42,7 +42,7 @@ static bool completer_acknowledge(struct roce_qp *rqp, uint32_t psn)
 	struct send_wqe *wqe;
 
 	while (psn_is_after(psn, rqp->tx.una_psn) && (wqe = completer_oldest(rqp))) {
-		uint32_t end_psn = psn_add(wqe->ssn, roce_requester_wqe_psns(rqp, wqe));
+		uint32_t end_psn = psn_add(wqe->first_psn, roce_requester_wqe_psns(rqp, wqe));
 
 		if (!wqe_is_request(wqe))
 			completer_advance(rqp, wqe, psn_is_before(psn, end_psn) ? psn : end_psn);
@@ -121,7 +121,7 @@ static bool completer_place(struct roce_qp *rqp, struct send_wqe *wqe, uint32_t 
 static void completer_on_read_data(struct roce_qp *rqp, struct send_wqe *wqe,
 				   const struct packet *packet)
 {
-	uint32_t at = psn_sub(packet->psn, wqe->ssn) * rqp->mtu_bytes;
+	uint32_t at = psn_sub(packet->psn, wqe->first_psn) * rqp->mtu_bytes;
 	uint32_t bytes = read_response_bytes(rqp, wqe, at);
 
 	if (packet->payload_bytes != bytes) {

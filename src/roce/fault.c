@@ -7,7 +7,7 @@
 #include "core/fault_points.h"
 #include "core/qp.h"
 #include "roce/probe.h"
-#include "wire/opcode_fault.h"
+#include "wire/opcode.h"
 #include "wire/packet.h"
 
 /* The points packet.send and packet.receive. */

@@ -14,7 +14,7 @@ static uint64_t trace_time_ns(const struct roce *roce)
 	return roce->clock ? roce->clock(roce->clock_arg) : 0;
 }
 
-/* The WR of a request that was sent; 0: unknown. The ssn of a WQE is its first PSN. */
+/* The WR of a request that was sent; 0: unknown. */
 static uint64_t probe_wr_id_of(const struct roce *roce, uint32_t qpn, uint32_t psn, uint8_t opcode)
 {
 	const struct opcode_info *info = opcode_info(opcode);
@@ -29,7 +29,7 @@ static uint64_t probe_wr_id_of(const struct roce *roce, uint32_t qpn, uint32_t p
 		const struct send_wqe *wqe = sq_wqe(&qp->sq, i);
 
 		if (wqe_info(wqe)->kind != WR_KIND_LOCAL &&
-		    psn_sub(psn, wqe->ssn) < roce_requester_wqe_psns(roce_qp_of(qp), wqe))
+		    psn_sub(psn, wqe->first_psn) < roce_requester_wqe_psns(roce_qp_of(qp), wqe))
 			return wqe->wr_id;
 	}
 	return 0;

@@ -302,7 +302,7 @@ void roce_completer_response(struct roce_qp *rqp, const struct packet *packet);
 /* read_reorder.c */
 /*
  * A READ response arrived ahead of its turn: its data is stored in its place, and the response takes effect when those before
- * it have arrived. An unexpected one is dropped. If it was right, the requester requests it again.
+ * it have arrived. An unexpected response is dropped; the requester requests its data again if they are still missing.
  */
 void read_reorder_add(struct roce_qp *rqp, const struct packet *packet);
 /* Whether the response with this PSN, which is in flight, has arrived ahead of its turn. */

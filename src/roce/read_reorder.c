@@ -43,13 +43,14 @@ static struct send_wqe *read_reorder_wqe_of(struct roce_qp *rqp, uint32_t psn)
 	uint32_t first = rqp->tx.read_reorder.last_wqe;
 
 	/* Responses mostly arrive in the order of their WQEs. */
-	if (first - sq->una >= sq->begun - sq->una || psn_is_before(psn, sq_wqe(sq, first)->ssn))
+	if (first - sq->una >= sq->begun - sq->una ||
+	    psn_is_before(psn, sq_wqe(sq, first)->first_psn))
 		first = sq->una;
 	for (uint32_t i = first; i != sq->begun; i++) {
 		struct send_wqe *wqe = sq_wqe(sq, i);
 
 		if (wqe_info(wqe)->response != WR_RESPONSE_READ || wqe->state != SEND_WQE_SENT ||
-		    psn_sub(psn, wqe->ssn) >= roce_requester_wqe_psns(rqp, wqe))
+		    psn_sub(psn, wqe->first_psn) >= roce_requester_wqe_psns(rqp, wqe))
 			continue;
 		rqp->tx.read_reorder.last_wqe = i;
 		return wqe;
@@ -60,7 +61,7 @@ static struct send_wqe *read_reorder_wqe_of(struct roce_qp *rqp, uint32_t psn)
 void read_reorder_add(struct roce_qp *rqp, const struct packet *packet)
 {
 	struct send_wqe *wqe = read_reorder_wqe_of(rqp, packet->psn);
-	uint32_t at = wqe ? psn_sub(packet->psn, wqe->ssn) * rqp->mtu_bytes : 0;
+	uint32_t at = wqe ? psn_sub(packet->psn, wqe->first_psn) * rqp->mtu_bytes : 0;
 
 	if (!wqe || !packet->info->is_read ||
 	    !reorder_is_flow(rqp, rqp->tx.read_reorder.flow_port) ||

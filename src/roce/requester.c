@@ -10,7 +10,7 @@
 #include "roce/probe.h"
 
 /*
- * The requester. A WQE gets its PSNs when its first packet is sent and keeps them (send_wqe.ssn is the first). A
+ * The requester. A WQE gets its PSNs when its first packet is sent and keeps them; send_wqe.first_psn is the first. A
  * packet can be rebuilt from its PSN alone, so go-back-N only sets next_psn. WQEs [una, nxt) were sent completely,
  * the WQE at nxt perhaps in part. WQEs complete strictly in order.
  *
@@ -64,7 +64,7 @@ static uint32_t requester_index_of_max(const struct roce_qp *rqp)
 	const struct send_wqe *last = sq_wqe(sq, sq->begun - 1);
 
 	if (sq->begun == sq->una ||
-	    psn_add(last->ssn, roce_requester_wqe_psns(rqp, last)) == rqp->tx.max_psn)
+	    psn_add(last->first_psn, roce_requester_wqe_psns(rqp, last)) == rqp->tx.max_psn)
 		return sq->begun;
 	return sq->begun - 1;
 }
@@ -146,7 +146,7 @@ static void requester_sent(struct roce_qp *rqp, const struct send_wqe *wqe, uint
 			   bool wants_ack)
 {
 	uint32_t psn = rqp->tx.next_psn;
-	uint32_t end_psn = psn_add(wqe->ssn, roce_requester_wqe_psns(rqp, wqe));
+	uint32_t end_psn = psn_add(wqe->first_psn, roce_requester_wqe_psns(rqp, wqe));
 	bool is_new = !psn_is_before(psn, rqp->tx.max_psn);
 	bool is_sending_gap = recovery_is_sending_gap(rqp);
 
@@ -207,7 +207,7 @@ static bool requester_splits(const struct roce_qp *rqp, const struct send_wqe *w
 	    wqe->length_bytes > SPLIT_PKTS * rqp->mtu_bytes)
 		return false;
 	return wqe->length_bytes <= rqp->mtu_bytes ||
-	       (rqp->tx.has_whole && wqe->ssn != rqp->tx.whole_psn);
+	       (rqp->tx.has_whole && wqe->first_psn != rqp->tx.whole_psn);
 }
 
 /*
@@ -227,7 +227,7 @@ static bool requester_may_overtake(const struct roce_qp *rqp, const struct packe
 static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wqe,
 					struct roce_slot *slot)
 {
-	uint32_t at = psn_sub(rqp->tx.next_psn, wqe->ssn) * rqp->mtu_bytes;
+	uint32_t at = psn_sub(rqp->tx.next_psn, wqe->first_psn) * rqp->mtu_bytes;
 	uint32_t left = wqe->length_bytes - at;
 	uint32_t bytes = min_u32(left, rqp->mtu_bytes);
 	bool is_split = requester_splits(rqp, wqe);
@@ -244,7 +244,7 @@ static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wq
 
 	if (__builtin_expect(!rqp->tx.has_whole && !ends, 0)) {
 		rqp->tx.has_whole = true;
-		rqp->tx.whole_psn = wqe->ssn;
+		rqp->tx.whole_psn = wqe->first_psn;
 	}
 
 	if (bytes)
@@ -282,7 +282,7 @@ static void requester_note_read(struct roce_qp *rqp, uint32_t end_psn)
 /* Sends the READ request for the next piece, or for the remainder of a piece if responses were lost. */
 static enum step requester_step_read(struct roce_qp *rqp, struct send_wqe *wqe)
 {
-	uint32_t done_psns = psn_sub(rqp->tx.next_psn, wqe->ssn);
+	uint32_t done_psns = psn_sub(rqp->tx.next_psn, wqe->first_psn);
 	uint32_t at = done_psns * rqp->mtu_bytes;
 	uint32_t psns = roce_requester_wqe_psns(rqp, wqe) - done_psns;
 	uint32_t piece_psns = READ_PIECE_PSNS - done_psns % READ_PIECE_PSNS;
@@ -362,7 +362,7 @@ static enum step requester_step_request(struct roce_qp *rqp, struct send_wqe *wq
 static void requester_begin_psns(struct roce_qp *rqp, struct send_wqe *wqe)
 {
 	if (wqe->state == SEND_WQE_POSTED) {
-		wqe->ssn = rqp->tx.next_psn;
+		wqe->first_psn = rqp->tx.next_psn;
 		wqe->state = SEND_WQE_SENT;
 	}
 	requester_begin(&rqp->qp->sq);

@@ -417,7 +417,7 @@ static bool is_deferred(const struct roce_qp *rqp)
 
 /*
  * Executes buffered packets that are in sequence now. If there is another gap after them, its NAK becomes pending at
- * once. The packets before those that were sent ahead are no gap yet.
+ * once. Packets that were overtaken by packets sent ahead are not a gap yet.
  */
 static void take_reordered(struct roce_qp *rqp)
 {

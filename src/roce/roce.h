@@ -152,11 +152,12 @@ struct roce_xrc {
 struct roce_datagrams {
 	struct list_head paths; /* struct ah_path of all address handles, least recently used first */
 	unsigned int path_count;
+	/* direct-mapped cache: an entry holds the latest sender with its hash */
 	struct roce_sender {
 		uint8_t local_gid[GID_BYTES];
 		uint8_t remote_gid[GID_BYTES];
 		struct roce_inflow inflow;
-	} senders[ROCE_INFLOWS]; /* direct-mapped cache: an entry holds the latest sender with its hash */
+	} senders[ROCE_INFLOWS];
 };
 
 /*

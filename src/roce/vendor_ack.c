@@ -192,7 +192,10 @@ void vendor_acks_send(struct roce *roce)
 		roce_timer_add(roce, &acks->timer, roce->now_ns + VENDOR_ACK_CHECK_NS);
 }
 
-/* A later packet of the same sender replaces an earlier one. If the table is full, the sender's timeout continues. */
+/*
+ * A later packet of the same sender replaces an earlier one. If the table is full, no ACK is sent, and the sender goes on after
+ * its timeout.
+ */
 static void vendor_acks_add(struct roce *roce, const struct vendor_ack *ack)
 {
 	struct vendor_acks *acks = &roce->vendor_acks;

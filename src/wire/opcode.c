@@ -8,25 +8,26 @@
 					   .transport = OPCODE_TRANSPORT_##transport_, \
 					   __VA_ARGS__}
 
-#define FIRST	 .is_first = true
-#define MIDDLE	 .is_middle = true
-#define LAST	 .is_last = true
-#define ONLY	 .is_only = true
-#define SEND	 .is_request = true, .is_send = true, .may_have_payload = true
-#define WRITE	 .is_request = true, .is_write = true, .may_have_payload = true
-#define READ	 .is_request = true, .is_read = true, .has_reth = true
-#define ATOMIC	 .is_request = true, .is_atomic = true, .has_atomic_eth = true
-#define DATA	 .is_response = true, .is_read = true, .may_have_payload = true
-#define RESPONSE .is_response = true, .is_ack = true, .has_aeth = true
-#define TAKES	 .consumes_recv = true
-#define GIVES	 .completes_recv = true
-#define RETH	 .has_reth = true
-#define AETH	 .has_aeth = true
-#define IMM	 .has_imm = true
-#define IETH	 .has_ieth = true
-#define DETH	 .has_deth = true
-#define PLAIN	 .has_xrceth = false
-#define EXTENDED .has_xrceth = true
+#define FIRST	  .is_first = true
+#define MIDDLE	  .is_middle = true
+#define LAST	  .is_last = true
+#define ONLY	  .is_only = true
+#define FAULT(op) .fault_op = FAULT_OP_##op
+#define SEND	  .is_request = true, .is_send = true, .may_have_payload = true, FAULT(SEND)
+#define WRITE	  .is_request = true, .is_write = true, .may_have_payload = true, FAULT(WRITE)
+#define READ	  .is_request = true, .is_read = true, .has_reth = true, FAULT(READ)
+#define ATOMIC	  .is_request = true, .is_atomic = true, .has_atomic_eth = true, FAULT(ATOMIC)
+#define DATA	  .is_response = true, .is_read = true, .may_have_payload = true, FAULT(READ_RESPONSE)
+#define RESPONSE  .is_response = true, .is_ack = true, .has_aeth = true
+#define TAKES	  .consumes_recv = true
+#define GIVES	  .completes_recv = true
+#define RETH	  .has_reth = true
+#define AETH	  .has_aeth = true
+#define IMM	  .has_imm = true
+#define IETH	  .has_ieth = true
+#define DETH	  .has_deth = true
+#define PLAIN	  .has_xrceth = false
+#define EXTENDED  .has_xrceth = true
 
 /* One opcode on each line. */
 /* clang-format off */
@@ -53,8 +54,8 @@
 	ROW(T, READ_RESPONSE_MIDDLE, MIDDLE, DATA), \
 	ROW(T, READ_RESPONSE_LAST, LAST, DATA, AETH), \
 	ROW(T, READ_RESPONSE_ONLY, ONLY, DATA, AETH), \
-	ROW(T, ACK, ONLY, RESPONSE), \
-	ROW(T, ATOMIC_ACK, ONLY, RESPONSE, .is_atomic = true, .has_atomic_ack_eth = true), \
+	ROW(T, ACK, ONLY, RESPONSE, FAULT(ACK)), \
+	ROW(T, ATOMIC_ACK, ONLY, RESPONSE, .is_atomic = true, .has_atomic_ack_eth = true, FAULT(ATOMIC_RESPONSE)), \
 	ROW(T, COMPARE_SWAP, ONLY, ATOMIC, eth), \
 	ROW(T, FETCH_ADD, ONLY, ATOMIC, eth), \
 	ROW(T, SEND_LAST_INV, LAST, SEND, GIVES, IETH, eth), \
@@ -65,16 +66,17 @@
 static const struct opcode_info opcodes[256] = {
 	CONNECTED(RC, PLAIN),
 	RELIABLE(RC, PLAIN),
-	ROW(RC, FLUSH, ONLY, .is_request = true, .is_flush = true, .has_feth = true, RETH),
+	ROW(RC, FLUSH, ONLY, .is_request = true, .is_flush = true, .has_feth = true, RETH,
+	    FAULT(FLUSH)),
 	ROW(RC, ATOMIC_WRITE, ONLY, .is_request = true, .is_atomic_write = true, RETH,
-	    .may_have_payload = true),
+	    .may_have_payload = true, FAULT(ATOMIC_WRITE)),
 	CONNECTED(UC, PLAIN),
 	ROW(UD, SEND_ONLY, ONLY, SEND, TAKES, GIVES, DETH),
 	ROW(UD, SEND_ONLY_IMM, ONLY, SEND, TAKES, GIVES, DETH, IMM),
-	ROW(CNP, NOTIFICATION, .has_notification = true),
+	ROW(CNP, NOTIFICATION, .has_notification = true, FAULT(CNP)),
 	CONNECTED(XRC, EXTENDED),
 	RELIABLE(XRC, EXTENDED),
-	ROW(VENDOR, ACK, ONLY, RESPONSE, DETH),
+	ROW(VENDOR, ACK, ONLY, RESPONSE, DETH, FAULT(ACK)),
 };
 
 const struct opcode_info *opcode_info(uint8_t opcode)

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/fault_op.h"
+
 /* The three high bits of a BTH opcode (IBA 1.x §9.2.1, IBA A14, IBA A17). RD is not supported; its opcodes are unknown. */
 enum opcode_transport {
 	OPCODE_TRANSPORT_RC = 0,
@@ -105,10 +107,18 @@ struct opcode_info {
 	bool has_notification; /* reserved bytes, zero */
 
 	bool may_have_payload;
+
+	enum fault_op fault_op; /* the operation for the condition `op` of fault rules */
 };
 
 /* NULL for an opcode that is not in the table. */
 const struct opcode_info *opcode_info(uint8_t opcode);
+
+/* Of a packet whose opcode may be unknown: `info` is NULL. */
+static inline enum fault_op opcode_fault_op(const struct opcode_info *info)
+{
+	return info ? info->fault_op : FAULT_OP_NONE;
+}
 
 /*
  * Whether the request has a response of its own, as RDMA READ and atomics have. Such requests count against the limit of
@@ -117,7 +127,7 @@ const struct opcode_info *opcode_info(uint8_t opcode);
  */
 static inline bool opcode_has_own_response(const struct opcode_info *info)
 {
-	return info->is_read || info->is_atomic || info->is_atomic_write || info->is_flush;
+	return info->is_request && !info->is_send && !info->is_write;
 }
 
 static inline bool opcode_starts_message(const struct opcode_info *info)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The names that a fault rule for calls accepts are those that the libraries pass, and every call with an errno in the
-manual is one of them, except those of data/calls.without_fault."""
+manual is one of them, except those of data/calls.without_fault. The operations of fault rules are those of
+usrdma(7)."""
 
 import glob
+import itertools
 import os
 import re
 import sys
@@ -39,6 +41,15 @@ def documented():
             yield symbol.name
 
 
+def operations():
+    """The words of the condition `op`: those of the table, and those of the manual."""
+    with open(os.path.join(ROOT, "src", "base", "fault_op.h"), encoding="utf-8") as file:
+        table = re.findall(r"^\tOP\((\w+)\)", file.read(), re.M)
+    with open(os.path.join(ROOT, "docs", "man", "usrdma.7"), encoding="utf-8") as file:
+        text = file.read().split(".It Ic op Ns", 1)[1].split("\n", 1)[1].split("\n.It ", 1)[0]
+    return table, [word for line in re.findall(r"^\.Ic (.*)$", text, re.M) for word in re.findall(r"\w+", line)]
+
+
 def main():
     table, names = listed(), set(passed())
     excused = dict(line.split(None, 1) for line in data("calls.without_fault") if line[0] != "#")
@@ -50,6 +61,10 @@ def main():
     tap.rule("every call with an errno passes the point call",
              (f"{name}: add fault_call_fails(), or an entry of data/calls.without_fault"
               for name in sorted(set(documented()) - table - set(excused))))
+    words, manual = operations()
+    tap.rule("usrdma(7) has the operations of src/base/fault_op.h in their order",
+             (f"number {i}: {word} in the table, {named} in the manual"
+              for i, (word, named) in enumerate(itertools.zip_longest(words, manual)) if word != named))
     tap.rule("exceptions have no fault point", (f"{name} has one" for name in sorted(table & set(excused))))
     return tap.done()
 

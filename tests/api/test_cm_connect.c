@@ -459,7 +459,7 @@ static void rdma_disconnect_reports_event_on_both_sides(void **state)
 		assert_int_equal(rdma_disconnect(ids[0]), 0);
 		assert_int_equal(cm_qp_state(ids[0]), IBV_QPS_ERR);
 		cm_pass(channels[1], ids[1], RDMA_CM_EVENT_DISCONNECTED);
-		/* As documented, both sides call rdma_disconnect(); the event of the first one states that the second one has. */
+		/* As documented, both sides call rdma_disconnect(). The first side gets its event when the second side has called it. */
 		assert_int_equal(rdma_disconnect(ids[1]), 0);
 		assert_int_equal(cm_qp_state(ids[1]), IBV_QPS_ERR);
 		cm_pass(channels[0], ids[0], RDMA_CM_EVENT_DISCONNECTED);

@@ -5,20 +5,15 @@
  */
 #include "cm_fixture.h"
 #include "host.h"
+#include "host_address.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TIMEOUT_MS 10000
-
-static struct sockaddr *sa(struct sockaddr_storage *addr)
-{
-	return (struct sockaddr *)addr;
-}
 
 static struct sockaddr_storage scoped(const char *text, const char *interface)
 {
@@ -59,22 +54,14 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Adds an address and waits until the daemon knows it: no event reports a new interface. */
 static void add_address(const char *text, const char *interface)
 {
-	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage addr = scoped(text, interface);
-	struct rdma_cm_id *id = cm_id(channel);
 	char line[100];
 
 	snprintf(line, sizeof(line), "addr add %s/64 dev %s nodad", text, interface);
 	host_ip(line);
-	while (rdma_bind_addr(id, sa(&addr))) {
-		assert_true(errno == EADDRNOTAVAIL || errno == ENODEV);
-		cm_readable(channel, 10);
-	}
-	assert_int_equal(rdma_destroy_id(id), 0);
-	rdma_destroy_event_channel(channel);
+	host_wait_address(&addr);
 }
 
 static void send_one(struct rdma_cm_id *from, struct rdma_cm_id *to)

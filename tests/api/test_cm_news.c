@@ -5,6 +5,7 @@
  */
 #include "cm_fixture.h"
 #include "host.h"
+#include "host_address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,7 +13,7 @@
 
 #define OWN	   "10.77.0.1"
 #define NEIGHBOUR  "10.77.0.77"
-#define STRANGER   "203.0.113.1" /* TEST-NET-3 (RFC 5737) */
+#define UNROUTED   "203.0.113.1" /* TEST-NET-3 (RFC 5737) */
 #define BRIEF	   "10.79.0.1"
 #define TIMEOUT_MS 10000
 
@@ -35,7 +36,7 @@ static struct sockaddr_storage address(const char *text)
 }
 
 /* Asserts that the resolution of the address fails with this status. */
-static void cannot_resolve(const char *text, int status)
+static void check_unresolvable(const char *text, int status)
 {
 	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage addr = address(text);
@@ -59,12 +60,12 @@ static void rdma_get_cm_event_addr_error_has_status(void **state)
 {
 	(void)state;
 	host_needed();
-	cannot_resolve(STRANGER, -ENETUNREACH);
-	host_ip("route add unreachable " STRANGER "/32");
-	cannot_resolve(STRANGER, -EHOSTUNREACH);
-	host_ip("route del unreachable " STRANGER "/32");
+	check_unresolvable(UNROUTED, -ENETUNREACH);
+	host_ip("route add unreachable " UNROUTED "/32");
+	check_unresolvable(UNROUTED, -EHOSTUNREACH);
+	host_ip("route del unreachable " UNROUTED "/32");
 	/* A connection to a group address fails. */
-	cannot_resolve("239.77.0.1", -ENETUNREACH);
+	check_unresolvable("239.77.0.1", -ENETUNREACH);
 }
 
 /* The addresses of an interface without a carrier are still local, but no destination is reachable through it. */
@@ -97,7 +98,7 @@ static void rdma_resolve_addr_interface_down_reports_addr_error(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-static void requested(struct ends *ends)
+static void open_to_request(struct ends *ends)
 {
 	ends_listen(ends, NULL, 4);
 	ends_resolve(ends);
@@ -114,7 +115,7 @@ static void rdma_get_cm_event_failing_qp_reports_connect_error(void **state)
 	struct ends ends;
 
 	(void)state;
-	requested(&ends);
+	open_to_request(&ends);
 	assert_int_equal(ibv_modify_qp(ends.active->qp, &attr, IBV_QP_STATE), 0);
 	assert_int_equal(rdma_accept(ends.passive, NULL), 0);
 	cm_fail(ends.client, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
@@ -134,7 +135,7 @@ static void rdma_accept_canceled_request_reports_rejected_afterwards(void **stat
 	struct ends ends;
 
 	(void)state;
-	requested(&ends);
+	open_to_request(&ends);
 	rdma_destroy_qp(ends.active);
 	assert_int_equal(rdma_destroy_id(ends.active), 0);
 	canceled = ends.passive;
@@ -209,24 +210,16 @@ static void rdma_connect_qpn_in_use_reports_stale_connection(void **state)
 }
 
 /* Creates an interface for this test only, so that no other connection is affected. */
-static void brief_interface(void)
+static void add_brief_interface(void)
 {
-	struct rdma_event_channel *channel = cm_channel();
 	struct sockaddr_storage addr = address(BRIEF);
-	struct rdma_cm_id *id = cm_id(channel);
 
 	host_ip("link add brief0 type veth peer name brief1");
 	host_ip("link set brief0 addrgenmode none");
 	host_ip("link set brief1 up");
 	host_ip("link set brief0 up");
 	host_ip("addr add " BRIEF "/24 dev brief0");
-	/* No event reports a new interface. */
-	while (rdma_bind_addr(id, sa(&addr))) {
-		assert_true(errno == EADDRNOTAVAIL || errno == ENODEV);
-		cm_readable(channel, 10);
-	}
-	assert_int_equal(rdma_destroy_id(id), 0);
-	rdma_destroy_event_channel(channel);
+	host_wait_address(&addr);
 }
 
 /* A wildcard listener belongs to the whole host and is not affected by the removal of an interface. */
@@ -240,7 +233,7 @@ static void rdma_get_cm_event_removed_interface_reports_device_removal(void **st
 
 	(void)state;
 	host_needed();
-	brief_interface();
+	add_brief_interface();
 	ends_open(&ends, &addr);
 	assert_int_equal(rdma_bind_addr(wildcard, sa(&any)), 0);
 	assert_int_equal(rdma_listen(wildcard, 1), 0);
@@ -256,7 +249,7 @@ static void rdma_get_cm_event_removed_interface_reports_device_removal(void **st
 	ends_close(&ends);
 }
 
-static void gid_change_comes(struct ibv_context *ctx)
+static void get_gid_change(struct ibv_context *ctx)
 {
 	struct ibv_async_event event;
 
@@ -265,8 +258,8 @@ static void gid_change_comes(struct ibv_context *ctx)
 	ibv_ack_async_event(&event);
 }
 
-/* The next event of the channel is that of a later request. */
-static void hears_nothing(struct rdma_event_channel *channel)
+/* Asserts that the channel has no event: the next one is that of a later request. */
+static void check_no_event(struct rdma_event_channel *channel)
 {
 	struct sockaddr_storage own = address(OWN);
 	struct rdma_cm_id *id = cm_id(channel);
@@ -293,13 +286,13 @@ static void rdma_get_cm_event_changed_address_reports_only_gid_change(void **sta
 
 	(void)state;
 	host_needed();
-	brief_interface();
+	add_brief_interface();
 	ends_open(&ends, &addr);
 	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
 		host_ip(changes[i]);
-		gid_change_comes(ends.active->verbs);
-		hears_nothing(ends.client);
-		hears_nothing(ends.server);
+		get_gid_change(ends.active->verbs);
+		check_no_event(ends.client);
+		check_no_event(ends.server);
 	}
 	assert_int_equal(cm_qp_state(ends.active), IBV_QPS_RTS);
 	assert_int_equal(cm_qp_state(ends.passive), IBV_QPS_RTS);
@@ -317,7 +310,7 @@ static void accept_fails_if_the_path_mtu_exceeds_that_of_the_interface(void **st
 
 	(void)state;
 	host_needed();
-	brief_interface();
+	add_brief_interface();
 	ends_listen(&ends, &addr, 1);
 	ends_resolve(&ends);
 	early = ends.active;

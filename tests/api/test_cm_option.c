@@ -321,7 +321,7 @@ static void rdma_set_option_ib_path_replaces_route(void **state)
 	attr = qp_attr(ends.active);
 	assert_int_equal(attr.path_mtu, IBV_MTU_512);
 	assert_int_equal(attr.ah_attr.grh.flow_label, 0x54321);
-	/* ibv_modify_qp() replaces it by that of the kernel's route. */
+	/* ibv_modify_qp() replaces the hop limit of the path record, 33, by that of the kernel's route. */
 	assert_int_equal(attr.ah_attr.grh.hop_limit, 64);
 	assert_int_equal(attr.ah_attr.grh.traffic_class, 0x18);
 	assert_int_equal(attr.ah_attr.sl, 3);

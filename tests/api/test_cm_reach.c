@@ -3,6 +3,7 @@
  * tests/programs/reach.py. */
 #include "cm_fixture.h"
 #include "host.h"
+#include "host_address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,11 +12,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define OWN	   "10.77.0.1"
-#define NEIGHBOUR  "10.77.0.77"
-#define ROCE_PORT  4791
-#define TIMEOUT_MS 10000
-#define PATIENCE_S "1"
+#define OWN	     "10.77.0.1"
+#define NEIGHBOUR    "10.77.0.77"
+#define ROCE_PORT    4791
+#define TIMEOUT_MS   10000
+#define CM_TIMEOUT_S "1"
 
 static struct sockaddr *sa(struct sockaddr_storage *addr)
 {
@@ -98,9 +99,9 @@ static void rdma_resolve_route_port_in_use_reports_route_error(void **state)
 	host_kill_daemon();
 }
 
-#define ABSENT4	    "10.77.0.99"
-#define ABSENT6	    "fd77::99"
-#define NOT_LONG_MS 200
+#define ABSENT4		 "10.77.0.99"
+#define ABSENT6		 "fd77::99"
+#define SHORT_TIMEOUT_MS 200
 
 /* The failure is reported within the timeout of the call, and not only by the connection attempt. */
 static void rdma_resolve_addr_absent_host_reports_addr_error(void **state)
@@ -116,7 +117,7 @@ static void rdma_resolve_addr_absent_host_reports_addr_error(void **state)
 		struct rdma_cm_id *id = cm_id(channel);
 		struct rdma_cm_event *event;
 
-		assert_int_equal(rdma_resolve_addr(id, NULL, sa(&absent[i]), NOT_LONG_MS), 0);
+		assert_int_equal(rdma_resolve_addr(id, NULL, sa(&absent[i]), SHORT_TIMEOUT_MS), 0);
 		event = cm_get(channel, RDMA_CM_EVENT_ADDR_ERROR);
 		assert_true(event->status == -ETIMEDOUT || event->status == -EHOSTUNREACH);
 		assert_int_equal(rdma_ack_cm_event(event), 0);
@@ -155,7 +156,7 @@ static void rdma_resolve_addr_host_behind_gateway_succeeds(void **state)
 	(void)state;
 	host_needed();
 	host_ip("route add 10.99.0.0/24 via " NEIGHBOUR);
-	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&routed), NOT_LONG_MS), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, sa(&routed), SHORT_TIMEOUT_MS), 0);
 	event = cm_get(channel, RDMA_CM_EVENT_ADDR_ERROR);
 	assert_true(event->status == -ETIMEDOUT || event->status == -EHOSTUNREACH);
 	assert_int_equal(rdma_ack_cm_event(event), 0);
@@ -212,35 +213,24 @@ static void rdma_connect_host_without_response_reports_unreachable(void **state)
 }
 
 /* The address of both sides is removed, so the two sides can no longer reach each other. */
-#define PASSING "10.77.0.5"
+#define TEMPORARY "10.77.0.5"
 
-static struct sockaddr_storage address_comes(void)
+static struct sockaddr_storage temporary_address_add(void)
 {
-	struct sockaddr_storage addr = address(PASSING);
-	struct rdma_cm_id *id = sync_id(RDMA_PS_TCP);
+	struct sockaddr_storage addr = address(TEMPORARY);
 
-	host_ip("addr add " PASSING "/24 dev own0");
-	/* The daemon is notified later than the kernel changes the address. */
-	while (rdma_bind_addr(id, sa(&addr)))
-		assert_int_equal(errno, EADDRNOTAVAIL);
-	assert_int_equal(rdma_destroy_id(id), 0);
+	host_ip("addr add " TEMPORARY "/24 dev own0");
+	host_wait_address(&addr);
 	cm_set_port(&addr, 0);
 	return addr;
 }
 
-static void address_goes(void)
+static void temporary_address_remove(void)
 {
-	struct sockaddr_storage addr = address(PASSING);
-	struct rdma_cm_id *id;
-	int ret;
+	struct sockaddr_storage addr = address(TEMPORARY);
 
-	host_ip("addr del " PASSING "/24 dev own0");
-	cm_set_port(&addr, 0);
-	do {
-		id = sync_id(RDMA_PS_TCP);
-		ret = rdma_bind_addr(id, sa(&addr));
-		assert_int_equal(rdma_destroy_id(id), 0);
-	} while (!ret);
+	host_ip("addr del " TEMPORARY "/24 dev own0");
+	host_wait_no_address(&addr);
 }
 
 static void rdma_accept_peer_gone_reports_unreachable(void **state)
@@ -251,12 +241,12 @@ static void rdma_accept_peer_gone_reports_unreachable(void **state)
 
 	(void)state;
 	host_needed();
-	addr = address_comes();
+	addr = temporary_address_add();
 	ends_listen(&ends, &addr, 1);
 	ends_resolve(&ends);
 	ends_create_qp(ends.active);
 	ends_request(&ends, NULL);
-	address_goes();
+	temporary_address_remove();
 	ends_create_qp(ends.passive);
 	param.qp_num = ends.passive->qp->qp_num;
 	rdma_destroy_qp(ends.passive);
@@ -274,9 +264,9 @@ static void rdma_disconnect_without_drep_reports_disconnected(void **state)
 
 	(void)state;
 	host_needed();
-	addr = address_comes();
+	addr = temporary_address_add();
 	ends_open(&ends, &addr);
-	address_goes();
+	temporary_address_remove();
 	assert_int_equal(rdma_disconnect(ends.active), 0);
 	cm_fail(ends.client, RDMA_CM_EVENT_DISCONNECTED, -ETIMEDOUT);
 	ends_close(&ends);
@@ -296,6 +286,6 @@ int main(void)
 	};
 
 	/* The library reads the variable once, in the first connect. */
-	setenv("USRDMA_CM_TIMEOUT", PATIENCE_S, 1);
+	setenv("USRDMA_CM_TIMEOUT", CM_TIMEOUT_S, 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,8 +39,8 @@ static void ibv_post_send_write_to_stopped_target_completes(void **state)
 		link_close(&link);
 	}
 	/*
-	 * Of a stopped process only the memory is accessible. Its memory is not mapped, and single bytes are not divided on any
-	 * processor (docs/adr/0071).
+	 * A stopped process executes no operation: the requester accesses its memory. The requester has not mapped this memory,
+	 * so it copies by system calls, which do not divide single bytes on any processor (docs/adr/0071).
 	 */
 	link_open(&link, &api, PEER_PLAIN, (struct pair_options){0});
 	one_sided_work_goes_on(&link, 1);

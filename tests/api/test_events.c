@@ -43,7 +43,7 @@ static int teardown(void **state)
 }
 
 /* Reads events of the port up to this one: one change of an interface may raise several events. */
-static void port_event_comes(struct ibv_context *ctx, enum ibv_event_type type)
+static void get_port_event(struct ibv_context *ctx, enum ibv_event_type type)
 {
 	struct ibv_async_event event;
 
@@ -88,16 +88,16 @@ static void ibv_get_async_event_link_change_reports_port_events(void **state)
 	ctx = host_open("own0");
 	/* First the carrier is lost, then the interface goes down. */
 	host_ip("link set far0 down");
-	port_event_comes(ctx, IBV_EVENT_PORT_ERR);
+	get_port_event(ctx, IBV_EVENT_PORT_ERR);
 	assert_int_equal(port_state(ctx), IBV_PORT_DOWN);
 	host_ip("link set far0 up");
-	port_event_comes(ctx, IBV_EVENT_PORT_ACTIVE);
+	get_port_event(ctx, IBV_EVENT_PORT_ACTIVE);
 	assert_int_equal(port_state(ctx), IBV_PORT_ACTIVE);
 	host_ip("link set own0 down");
-	port_event_comes(ctx, IBV_EVENT_PORT_ERR);
+	get_port_event(ctx, IBV_EVENT_PORT_ERR);
 	assert_int_equal(port_state(ctx), IBV_PORT_DOWN);
 	host_ip("link set own0 up");
-	port_event_comes(ctx, IBV_EVENT_PORT_ACTIVE);
+	get_port_event(ctx, IBV_EVENT_PORT_ACTIVE);
 	assert_int_equal(port_state(ctx), IBV_PORT_ACTIVE);
 	assert_int_equal(ibv_close_device(ctx), 0);
 }
@@ -112,11 +112,11 @@ static void ibv_get_async_event_address_change_reports_gid_change(void **state)
 	assert_false(has_gid(ctx, "10.77.0.99"));
 	host_ip("addr add 10.77.0.99/24 dev own0");
 	do
-		port_event_comes(ctx, IBV_EVENT_GID_CHANGE);
+		get_port_event(ctx, IBV_EVENT_GID_CHANGE);
 	while (!has_gid(ctx, "10.77.0.99"));
 	host_ip("addr del 10.77.0.99/24 dev own0");
 	do
-		port_event_comes(ctx, IBV_EVENT_GID_CHANGE);
+		get_port_event(ctx, IBV_EVENT_GID_CHANGE);
 	while (has_gid(ctx, "10.77.0.99"));
 	assert_int_equal(ibv_close_device(ctx), 0);
 }

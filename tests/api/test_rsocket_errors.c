@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Errnos documented in rsocket.h that no other test of rsockets covers. */
 #include "host.h"
+#include "host_address.h"
 #include "rsocket_fixture.h"
 
 #include <limits.h>
@@ -17,7 +18,7 @@
 
 #define NEIGHBOUR     "10.77.0.77" /* an address on own0's network that does not reply */
 #define CONNECTING    32
-#define STRANGER      "192.0.2.1"
+#define UNROUTED      "192.0.2.1"
 #define PRIVILEGED    7
 #define CM_PATIENCE_S "1"
 
@@ -118,7 +119,7 @@ static void *select_it(void *fd)
 						EINTR);
 }
 
-static void *connect_to_nobody(void *fd)
+static void *connect_without_listener(void *fd)
 {
 	struct sockaddr_storage far = rs_addr(NEIGHBOUR, 4711);
 
@@ -294,7 +295,7 @@ static void rrecv_peer_with_other_protocol_fails(void **state)
 
 static void rconnect_without_listener_fails_with_econnrefused(void **state)
 {
-	struct sockaddr_storage far = rs_addr(STRANGER, 4711);
+	struct sockaddr_storage far = rs_addr(UNROUTED, 4711);
 	socklen_t bytes = rs_addr_bytes(&far);
 	int fd = rs_stream(AF_INET), dgram = rsocket(AF_INET, SOCK_DGRAM, 0);
 
@@ -302,9 +303,9 @@ static void rconnect_without_listener_fails_with_econnrefused(void **state)
 	host_needed();
 	assert_minus1_errno(rconnect(fd, rs_sa(&far), bytes), ENETUNREACH);
 	assert_minus1_errno(rsendto(dgram, "x", 1, 0, rs_sa(&far), bytes), ENETUNREACH);
-	host_ip("route add unreachable " STRANGER "/32");
+	host_ip("route add unreachable " UNROUTED "/32");
 	assert_minus1_errno(rconnect(fd, rs_sa(&far), bytes), EHOSTUNREACH);
-	host_ip("route del unreachable " STRANGER "/32");
+	host_ip("route del unreachable " UNROUTED "/32");
 	rs_close(fd);
 	rs_close(dgram);
 }
@@ -338,7 +339,7 @@ static void rconnect_host_without_response_fails_with_etimedout(void **state)
 	host_needed();
 	host_ip("neigh add " NEIGHBOUR " lladdr 02:00:00:00:00:77 dev own0 nud permanent");
 	fd = rs_stream(AF_INET);
-	is_interrupted(connect_to_nobody, &fd);
+	is_interrupted(connect_without_listener, &fd);
 	/* A blocking call then waits for the connection that is in progress, as a program that retries after EINTR
 	 * expects. */
 	rs_nonblocking(fd);
@@ -380,11 +381,8 @@ static void raccept_removed_interface_fails(void **state)
 	host_ip("addr add 10.78.0.1/24 dev brief0");
 	host_ip("link set brief0 up");
 	host_ip("link set brief1 up");
-	/* No event reports a new interface. */
-	while (rbind(listener, rs_sa(&addr), rs_addr_bytes(&addr))) {
-		assert_true(errno == EADDRNOTAVAIL || errno == ENODEV);
-		poll(NULL, 0, 10);
-	}
+	host_wait_address(&addr);
+	assert_int_equal(rbind(listener, rs_sa(&addr), rs_addr_bytes(&addr)), 0);
 	assert_int_equal(rlisten(listener, 1), 0);
 	host_ip("link del brief0");
 	assert_true(rs_await(listener, POLLIN) & POLLERR);

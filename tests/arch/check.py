@@ -6,6 +6,7 @@ import os
 import re
 import sys
 
+import adr
 import cite
 import locks
 import python_rules
@@ -399,6 +400,15 @@ def unknown_messages():
             yield f"{path}: src has no message \"{message}\""
 
 
+def unlisted_documents():
+    """Documents that docs/README.md, the list by reader, does not have."""
+    listed = read("docs/README.md")
+    for path in files(".md", under="docs"):
+        name = os.path.relpath(path, "docs")
+        if os.sep not in name and name != "README.md" and f"({name})" not in listed:
+            yield f"docs/README.md does not list {name}"
+
+
 def main():
     tap = Tap()
     tap.rule("modules include only what MAY_INCLUDE permits", include_breaks())
@@ -428,6 +438,8 @@ def main():
     tap.rule("the rules for Python report each fault of an example", python_rules.wrong_reports())
     tap.rule("src contains the messages that docs/debugging.md explains", unknown_messages())
     tap.rule("docs/spec-map.md is what tests/arch/cite.py writes", cite.stale())
+    adr.rules(tap)
+    tap.rule("docs/README.md lists each document", unlisted_documents())
     return tap.done()
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What tests/run does before and while it runs tests: it rejects unknown suites, and shows how far a command is. And
-that the other commands of developers reject unknown arguments and print help before they build."""
+"""Tests tests/run: it rejects unknown suites, and prints the progress of a command. The other commands of developers
+reject unknown arguments and print help before they build."""
 
 import importlib.util
 import io
@@ -44,7 +44,7 @@ def progress_shows_steps_and_time():
     run, out = load(), io.StringIO()
     script = (r"print('[7/531] Compiling C object x', flush=True); "
               r"print(' 9/12 usrdma:unit / base-timer     OK      0.01s', flush=True); input()")
-    # The command ends when the progress has shown the last step, which the reader of its output cannot tell it.
+    # The command waits for a line on its standard input. Shown writes this line when the last step has been printed.
     ends, wakes = os.pipe()
 
     class Shown(io.StringIO):

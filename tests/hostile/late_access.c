@@ -3,8 +3,10 @@
  * A peer continuously accesses memory by RDMA while the owner of the memory revokes the access. The program counts the rounds
  * in which an access took effect after the revoking call had returned.
  *
- *	late_access ADDRESS ACTION DISTURBANCE ROUNDS	ROUNDS for each operation and size
- *	late_access ADDRESS exec - ROUNDS		the owner calls exec() instead of a revoking call
+ *	late_access ADDRESS ACTION DISTURBANCE ROUNDS
+ *		ROUNDS for each operation and size
+ *	late_access ADDRESS exec - ROUNDS
+ *		the owner calls exec() instead of a revoking call
  *
  * ACTION: dereg, rereg, dealloc_mw, destroy_qp, err, reset, rdma_destroy_qp. DISTURBANCE: the treatment of the peer before
  * the call: none, stop (SIGSTOP until the call has returned), kill (SIGKILL), closefrom (the peer closes its descriptors and

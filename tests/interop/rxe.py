@@ -289,18 +289,20 @@ def against_rxe(lab, cases, guest):
     cases.run("datagram service refused by us", service_refused_here, lab, guest)
 
 
-def cannot(why):
-    print(f"1..0 # SKIP {why}")
-    sys.exit(0)
+def end_without_cases(why, is_failure):
+    """If the user selected a suite whose kernel cannot be prepared, the exit status is 1: tests/soak evaluates only the
+    exit status."""
+    print(f"1..1\nnot ok 1 - {why}" if is_failure else f"1..0 # SKIP {why}")
+    sys.exit(1 if is_failure else 0)
 
 
 def main():
     if os.geteuid() != 0 or not os.path.exists("/dev/net/tun"):
-        cannot("needs root and /dev/net/tun, for a virtual machine's network")
+        end_without_cases("needs root and /dev/net/tun, for a virtual machine's network", False)
     why_not = prepare(KEPT, SUITE)
     if why_not:
         print(re.sub("^", "# ", why_not, flags=re.M))
-        cannot("the virtual machine could not be prepared")
+        end_without_cases("the virtual machine could not be prepared", bool(SUITE))
     laboratory.main(body)
 
 

@@ -3,9 +3,12 @@
 libraries than librdmacm and libibverbs; the services are set up through configfs and proc. docs/kernel-services.md
 describes them."""
 
+import hashlib
 import os
+import random
 import re
 
+from tests.interop import mountd
 from tests.programs.lab import Failure, check
 
 SLOW = 300  # seconds; a script in the emulated guest loads modules and starts many programs
@@ -94,11 +97,17 @@ def kernel_log(guest):
     return "the guest's kernel log ends with:\n" + guest.ask("dmesg", "|", "tail", "-n", 15)
 
 
+def check_client(guest, client):
+    """Waits for the end of the client, which must succeed. A failure contains the guest's kernel log."""
+    client.finish(SLOW, None)
+    if client.process.returncode != 0:
+        raise Failure(f"{client.story()}\n{kernel_log(guest)}")
+
+
 def nvme_host(lab, guest, theirs):
     script(guest, "nvmet.sh", NVMET, theirs["4"])
     client = lab.start(lab.tool("nvme_host"), theirs["4"], NVME_PORT, NVME_SUBSYSTEM)
-    client.finish(SLOW, None)
-    check(client.process.returncode == 0, f"{client.story()}\n{kernel_log(guest)}")
+    check_client(guest, client)
 
 
 # Connects without nvme-cli, writes two patterns, drops the page cache and compares them, and makes a file system.
@@ -142,15 +151,76 @@ def nfs_client(lab, guest, sides):
     ours, theirs = sides
     script(guest, "nfsd.sh", NFSD.replace("OUR_ADDRESS", ours["4"]), theirs["4"])
     client = lab.start(lab.tool("nfs_client"), theirs["4"], NFS_PORT, "file")
-    client.finish(SLOW, None)
-    check(client.process.returncode == 0, f"{client.story()}\n{kernel_log(guest)}")
+    check_client(guest, client)
+
+
+# Mounts without mount.nfs: the options are those that mount.nfs would give to the kernel. The contents are compared
+# after the kernel has dropped its pages. 150 bytes are appended to a file that ends in the middle of a page.
+NFS_MOUNT = f"""
+set -e
+modprobe rpcrdma
+modprobe nfsv3
+options=vers=3,proto=rdma,port={NFS_PORT},nolock,mountproto=tcp,mountport=MOUNT_PORT,addr=ADDRESS,mountaddr=ADDRESS
+at=/run/nfs-mount
+mkdir -p $at
+connect() {{ mount -i -t nfs -o $options ADDRESS:{mountd.EXPORT.decode()} $at; }}
+connect
+[ "$(ls $at | tr '\\n' ' ')" = "read written " ]
+df $at > /dev/null
+sha256sum < $at/read
+dd if=/dev/urandom of=/tmp/data bs=1000 count=153 status=none
+dd if=/tmp/data of=$at/written bs=10000 status=none
+umount $at
+connect
+cmp /tmp/data $at/written
+dd if=/dev/urandom of=/tmp/more bs=150 count=1 status=none
+cat /tmp/more >> /tmp/data
+cat /tmp/more >> $at/written
+echo 3 > /proc/sys/vm/drop_caches
+cmp /tmp/data $at/written
+dd if=$at/read bs=30000 iflag=direct status=none | sha256sum
+if echo x 2> /dev/null > $at/read; then echo "a file of mode 0444 was opened for writing"; exit 1; fi
+if touch $at/created 2> /dev/null; then echo "a file was created"; exit 1; fi
+sha256sum < /tmp/data
+umount $at
+echo "the kernel's client has compared all data"
+"""
+NFS_CONTENT_BYTES = 100003
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def nfs_server(lab, guest, ours):
+    """The guest prints the checksums of the file `read`, twice, and of what it wrote to the file `written`."""
+    content_path = os.path.join(lab.scratch, "nfs-content")
+    written_path = os.path.join(lab.scratch, "nfs-written")
+    content = random.randbytes(NFS_CONTENT_BYTES)
+    with open(content_path, "wb") as file:
+        file.write(content)
+    server = lab.start(lab.tool("nfs_server"), ours["4"], NFS_PORT, content_path, written_path, 2)
+    lab.listens_cm(server, NFS_PORT)
+    try:
+        with mountd.Mountd(ours["4"]) as mounts:
+            printed = script(guest, "nfs.sh", NFS_MOUNT.replace("MOUNT_PORT", str(mounts.port)), ours["4"])
+        report = server.finish(SLOW)
+    except Failure as failure:
+        raise Failure(f"{failure}\n{server.story()}\n{kernel_log(guest)}") from None
+    with open(written_path, "rb") as file:
+        written = file.read()
+    check(len(mounts.mounted) == 2 and "has compared all data" in printed, printed)
+    sums = re.findall(r"^[0-9a-f]{64}", printed, re.M)
+    check(sums == [sha256(content)] * 2 + [sha256(written)], f"{len(written)} bytes were written\n{printed}")
+    used = re.search(r"(\d+) read chunks, (\d+) write chunks, (\d+) reply chunks, (\d+) SENDs.* 0 errors$", report,
+                     re.M)
+    check(used and all(int(count) for count in used.groups()), report)
 
 
 def iser_client(lab, guest, theirs):
     script(guest, "lio.sh", LIO, theirs["4"])
     client = lab.start(lab.tool("iser_client"), theirs["4"], ISER_PORT, ISER_TARGET)
-    client.finish(SLOW, None)
-    check(client.process.returncode == 0, f"{client.story()}\n{kernel_log(guest)}")
+    check_client(guest, client)
 
 
 def run(lab, cases, guest, sides):
@@ -158,4 +228,5 @@ def run(lab, cases, guest, sides):
     cases.run("NVMe over RDMA: our host, the kernel's nvmet-rdma", nvme_host, lab, guest, theirs)
     cases.run("NVMe over RDMA: our controller, the kernel's nvme-rdma", nvme_target, lab, guest, ours)
     cases.run("NFS over RDMA: our client, the kernel's server", nfs_client, lab, guest, sides)
+    cases.run("NFS over RDMA: our server, the kernel's client", nfs_server, lab, guest, ours)
     cases.run("iSER: our initiator, the kernel's LIO target", iser_client, lab, guest, theirs)

@@ -5,6 +5,7 @@ time where it is installed, and traces of unmodified programs, with and without 
 import glob
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -122,17 +123,18 @@ def failures(lab):
     check(shown == "usrdma: no diagram: the trace contains no connection\n", shown)
 
 
-def traced_rping(lab, transport, fault):
-    """Traces rping with a fault at the server. Returns the analysis of the capture file and the diagram's texts."""
+def traced_rping(lab, transport, fault, *options):
+    """Traces rping with a fault at the server. Returns the analysis of the capture file, the same as text, and the
+    diagram's texts. The options are those of both programs."""
     base = os.path.join(lab.scratch, f"{lab.count()}")
     address, port = LOOPBACK["ip4"], lab.port()
     env = {"USRDMA_TRANSPORT": transport}
     tracer = lab.start(os.path.join(lab.tree, "usrdma"), "trace", "-w", base + ".pcapng", "--diagram", base + ".svg",
                        native=True)
     tracer.says("usrdma: tracing")
-    server = lab.start("rping", "-s", "-a", address, "-p", port, "-C", 3, USRDMA_FAULT=fault, **env)
+    server = lab.start("rping", "-s", "-a", address, "-p", port, *options, USRDMA_FAULT=fault, **env)
     lab.listens_cm(server, port)
-    client = lab.start("rping", "-c", "-a", address, "-p", port, "-C", 3, **env)
+    client = lab.start("rping", "-c", "-a", address, "-p", port, *options, **env)
     client.finish(lab.seconds(20))
     server.finish(lab.seconds(20))
     tracer.signal(signal.SIGINT)
@@ -145,11 +147,11 @@ def traced_rping(lab, transport, fault):
     conns = [conn for conn in analysis(lab, base + ".pcapng")["connections"]
              if {side.get("pid") for side in conn["sides"]} == pids]
     check(len(conns) == 1, f"{len(conns)} connections of {pids}")
-    return conns[0], texts
+    return conns[0], run(lab, "-r", base + ".pcapng"), texts
 
 
 def rping(lab, transport):
-    conn, texts = traced_rping(lab, transport, "")
+    conn, _, texts = traced_rping(lab, transport, "", "-C", 3)
     check([side["program"] for side in conn["sides"]] == ["rping", "rping"], f"{conn['sides']}")
     first, second = conn["requests_of_side"]
     check((first["sends"], second["sends"], second["reads"], second["writes"]) == (6, 6, 3, 3), f"{conn}")
@@ -162,10 +164,30 @@ def rping(lab, transport):
 
 def rping_with_a_lost_packet(lab):
     """The server drops the first SEND of the client."""
-    conn, texts = traced_rping(lab, "roce", "packet.receive:drop:nth=1")
+    conn, _, texts = traced_rping(lab, "roce", "packet.receive:drop:nth=1", "-C", 3)
     side = conn["requests_of_side"][0]
-    check(conn["injected_faults"] == side["lost_packets"] == 1 and side["packets_sent_again"] >= 1, f"{conn}")
+    check(conn["injected_faults"] == side["lost_packets"] == 1 and side["retransmitted_packets"] >= 1, f"{conn}")
     check("injected fault: drop" in texts and "did not arrive" in texts and " again" in texts, texts)
+
+
+def rows(text):
+    """The table of an analysis: the columns after the label, by label. `payload` and messages depend on no time."""
+    table = re.search(r"^  requester  .*\n((?:  \w.*\n)+)", text, re.M).group(1)
+    return {parts[0]: parts[1:] for parts in (re.split(r"  +", line.strip()) for line in table.splitlines())}
+
+
+def the_page_shows_what_is_printed(lab):
+    """The example of docs/debugging.md: its rows, messages and bytes are printed."""
+    with open(os.path.join(SOURCE, "docs", "debugging.md"), encoding="utf-8") as file:
+        page = re.search(r"^\$ USRDMA_FAULT=(\S+) usrdma run rping -s (.*) &\n(.*\n)+?```", file.read(), re.M)
+    _, printed, texts = traced_rping(lab, "roce", page.group(1), *page.group(2).split())
+    shown, now = rows(page.group(0)), rows(printed)
+    # On a slow machine there may be more retransmissions.
+    check(set(shown) <= set(now), f"page: {shown}\nnow: {now}\n{printed}")
+    for label in ("SEND", "RDMA WRITE", "RDMA READ", "payload", "lost packets"):
+        check(shown[label] == now[label], f"{label}: {shown[label]} on the page, now {now[label]}\n{printed}")
+    check("! 1 injected fault" in page.group(0) and "! 1 injected fault" in printed, printed)
+    check("RDMA WRITE 20,000 bytes" in texts, texts)
 
 
 def live_analysis(lab):
@@ -186,6 +208,7 @@ def body(lab, cases):
         cases.run(f"rping, {transport}", rping, lab, transport)
     cases.run("live analysis", live_analysis, lab)
     cases.run("rping with a lost packet", rping_with_a_lost_packet, lab)
+    cases.run("the page shows what is printed", the_page_shows_what_is_printed, lab)
 
 
 if __name__ == "__main__":

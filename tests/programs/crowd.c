@@ -2,8 +2,10 @@
 /*
  * Many concurrent connections. Each side has one event channel and one thread.
  *
- *	crowd serve ADDRESS PORT COUNT	accepts COUNT connections, receives a message over each, waits until all have ended
- *	crowd drive ADDRESS PORT COUNT	connects, sends the messages, waits for SIGTERM, disconnects
+ *	crowd serve ADDRESS PORT COUNT
+ *		accepts COUNT connections, receives a message over each, waits until all have ended
+ *	crowd drive ADDRESS PORT COUNT
+ *		connects, sends the messages, waits for SIGTERM, disconnects
  *
  * Both print the memory of each connection, its queue pair included.
  */

@@ -188,9 +188,9 @@ def body(lab, cases):
     cases.run("rping's client killed", kill_under_rping, lab, False)
     cases.run("killed listener", killed_listener, lab)
     # With a sanitizer the memory is not mapped. Single bytes are accessed directly on every processor (docs/adr/0071).
-    for operation, size in (("write", 65536), ("read", 65536), ("write", 8)):
-        cases.run(f"{operation} of {size} bytes into a stopped process", stopped_target, lab, operation,
-                  1 if lab.sanitized else size)
+    sizes = (("write", 1), ("read", 1)) if lab.sanitized else (("write", 65536), ("read", 65536), ("write", 8))
+    for operation, size in sizes:
+        cases.run(f"{operation} of {size} bytes into a stopped process", stopped_target, lab, operation, size)
     cases.run("atomics into a stopped process", stopped_target_of_atomics, lab)
     for way in ("plain", "fresh", "exec"):
         cases.run(f"fork, {way}", fork, lab, way)

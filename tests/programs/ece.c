@@ -3,8 +3,10 @@
  * Enhanced connection establishment (ECE) between two programs: each offers vendor options; an unknown vendor is rejected.
  * The programs manage their queue pairs without the rdma_cm, as a vendor's software does.
  *
- *	ece server ADDRESS PORT		accepts every known vendor with its own options, until an unknown vendor connects
- *	ece client ADDRESS PORT VENDOR	prints the result
+ *	ece server ADDRESS PORT
+ *		accepts every known vendor with its own options, until an unknown vendor connects
+ *	ece client ADDRESS PORT VENDOR
+ *		prints the result
  */
 #include <errno.h>
 #include <stdbool.h>

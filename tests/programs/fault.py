@@ -5,10 +5,10 @@ the program's own message, the counts of the rules and `usrdma why` agree."""
 import json
 import os
 import signal
-import subprocess
 
 from tests.programs import lab as laboratory
-from tests.programs.lab import LOOPBACK, UID_NOBODY, check, wait_until
+from tests.programs.command_kit import usrdma
+from tests.programs.lab import LOOPBACK, check, wait_until
 from tests.programs.perftest import perftest
 
 
@@ -18,13 +18,9 @@ def fault(lab, *arguments, wanted=0):
 
 
 def command(lab, *arguments, wanted=0):
-    identity = {"user": UID_NOBODY, "group": UID_NOBODY, "extra_groups": []} if lab.drops else {}
-    done = subprocess.run([os.path.join(lab.tree, "usrdma"), *map(str, arguments)], env=lab.env, text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=lab.seconds(20),
-                          **identity)
-    check(done.returncode == wanted and bool(done.stderr) == bool(wanted),
-          f"{arguments}: exit {done.returncode}\n{done.stdout}{done.stderr}")
-    return done.stderr if wanted else done.stdout
+    status, out, err = usrdma(lab, *arguments)
+    check(status == wanted and bool(err) == bool(wanted), f"{arguments}: exit {status}\n{out}{err}")
+    return err if wanted else out
 
 
 def counts(lab):

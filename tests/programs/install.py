@@ -37,6 +37,7 @@ WANTED = [
     "share/usrdma/man/man3/ibv_post_send.3",
     "share/usrdma/man/man3/rdma_connect.3",
     "share/usrdma/man/man7/rdma_cm.7",
+    "share/usrdma/man/man7/usrdma_ordering.7",
     "include/usrdma/infiniband/verbs.h",
     "include/usrdma/rdma/rdma_cma.h",
 ]
@@ -93,7 +94,7 @@ def manual_without_man(prefix):
           "*conn_param);\n" in call and "\nERRORS\n" in call, call[:1500])
     check(printed(prefix, "ibv_wr_send_imm") == printed(prefix, "ibv_wr_send"), "a name on the page of another call")
     for section, names in (("1", ["usrdma"]), ("3", ["ibv_post_send", "ibv_wc", "rdma_get_cm_event"]),
-                           ("7", ["usrdma", "rdma_cm"]), ("8", ["usrdmad"])):
+                           ("7", ["usrdma", "rdma_cm", "usrdma_ordering"]), ("8", ["usrdmad"])):
         for name in names:
             text = printed(prefix, section, name)
             macros = [line for line in text.splitlines() if re.search(r"^\.|\\[&(\[c]", line)]

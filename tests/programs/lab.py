@@ -159,11 +159,7 @@ class Host:
         device, near4, near6 = side["device"], side["ip4"], side["ip6"]
         for host, ip4, ip6 in ((contextlib.nullcontext(), near4, near6), (self, near4[:-1] + "2", near6[:-1] + "2")):
             with host:
-                for line in (f"sysctl -qw net.ipv6.conf.{device}.accept_dad=0",
-                             f"ip addr add {ip4}/24 dev {device}",
-                             f"ip addr add {ip6}/64 dev {device} nodad",
-                             f"ip link set {device} up"):
-                    ip_command(*line.split())
+                assign_addresses(device, ip4, ip6)
         for host in (contextlib.nullcontext(), self):
             with host:
                 wait_until(lambda: carrier_and_link_local(device), 10, device)
@@ -369,8 +365,10 @@ class Lab:
 
     def end_daemons(self):
         for pid in self.daemons():
-            os.kill(pid, signal.SIGTERM)
-        wait_until(lambda: not self.daemons(), 10, "the daemon's end")
+            # A daemon may end between these two steps.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not self.daemons(), self.seconds(10), "the daemon's end")
 
     def close(self):
         self.end_programs()
@@ -447,6 +445,15 @@ def enter(namespace):
         raise OSError(ctypes.get_errno(), "setns")
 
 
+def assign_addresses(device, ip4, ip6):
+    """Assigns two addresses to a device of this namespace, without duplicate address detection, and sets it up."""
+    for line in (f"sysctl -qw net.ipv6.conf.{device}.accept_dad=0",
+                 f"ip addr add {ip4}/24 dev {device}",
+                 f"ip addr add {ip6}/64 dev {device} nodad",
+                 f"ip link set {device} up"):
+        ip_command(*line.split())
+
+
 def carrier_and_link_local(device):
     """Whether this device is up and has its link-local address."""
     shown = subprocess.run(["ip", "addr", "show", "dev", device], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -513,6 +520,13 @@ class Cases:
                 print(f"#   {line}", flush=True)
         finally:
             self.lab.end_programs()
+
+    def run_unless(self, why_not, name, function, *args):
+        """Runs the case. Skips it if this machine cannot run it: then `why_not` is the reason, and otherwise None."""
+        if why_not:
+            self.skip(name, why_not)
+        else:
+            self.run(name, function, *args)
 
     def together(self, cases):
         """Runs independent cases concurrently. Each is a name, a function and its arguments; the first argument is the

@@ -10,7 +10,6 @@ import struct
 
 from tests.programs import lab as laboratory
 from tests.programs import wire
-from tests.programs.daemon import end_daemons
 from tests.programs.daemon_clients import SLOTS
 from tests.programs.daemon_kit import closing, daemon
 from tests.programs.lab import check, wait_until
@@ -113,7 +112,7 @@ def steering_stays(lab):
 
 
 def body(lab, cases):
-    end_daemons(lab)
+    lab.end_daemons()
     cases.run("lent sockets", lent_sockets, lab)
     cases.run("memberships end", memberships_end, lab)
     cases.run("steering stays", steering_stays, lab)

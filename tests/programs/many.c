@@ -2,9 +2,12 @@
 /*
  * Many objects in one process.
  *
- *	many listeners ADDRESS COUNT	listens on COUNT ports, prints them, connects to each from a second thread
- *	many qps COUNT			COUNT connected RC queue pairs on the first device, one message over each pair
- *	many idle COUNT SECONDS		the same, then sleeps, and prints the memory of each queue pair and the processor time
+ *	many listeners ADDRESS COUNT
+ *		listens on COUNT ports, prints them, connects to each from a second thread
+ *	many qps COUNT
+ *		COUNT connected RC queue pairs on the first device, one message over each pair
+ *	many idle COUNT SECONDS
+ *		the same, then sleeps; prints the memory of each queue pair and the processor time
  */
 #include <arpa/inet.h>
 #include <errno.h>

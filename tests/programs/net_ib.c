@@ -296,7 +296,7 @@ static void qp_connect(const struct rail *rail, struct ibv_qp *qp, const struct 
 	ok(rail, "INIT",
 	   calls.modify_qp(qp, &attr,
 			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
-	/* A device without enhanced connection establishment. */
+	/* The result is ignored, because a device may not support Enhanced Connection Establishment. */
 	calls.query_ece(qp, &ece);
 	attr.qp_state = IBV_QPS_RTR;
 	ok(rail, "RTR",
@@ -364,6 +364,21 @@ static void wait_status(const struct rail *rail, const char *what, int count,
 	}
 }
 
+/* Adds 1 to the first word of the target, whose 8 bytes all have this value. The former word is returned to the buffer. */
+static void fetch_add(const struct rail *rail, uint8_t value)
+{
+	uint64_t before, returned, after;
+
+	memset(&before, value, sizeof(before));
+	memset(rail->buf, 0, sizeof(returned));
+	post(rail, rail->a, IBV_WR_ATOMIC_FETCH_AND_ADD, sizeof(returned), 4);
+	wait_status(rail, "FETCH_ADD", 1, IBV_WC_SUCCESS);
+	memcpy(&returned, rail->buf, sizeof(returned));
+	memcpy(&after, rail->buf + BUF_BYTES, sizeof(after));
+	if (returned != before || after != before + 1)
+		fail(rail->name, "values of the FETCH_ADD", EINVAL);
+}
+
 /* A transfer: data, then an empty WRITE with immediate, then the READ that flushes the memory of a GPU. */
 static void transfer(struct rail *rail, uint8_t value)
 {
@@ -376,8 +391,7 @@ static void transfer(struct rail *rail, uint8_t value)
 		fail(rail->name, "data of the WRITE", EINVAL);
 	post(rail, rail->flush, IBV_WR_RDMA_READ, 4, 3);
 	wait_status(rail, "READ", 1, IBV_WC_SUCCESS);
-	post(rail, rail->a, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 4);
-	wait_status(rail, "FETCH_ADD", 1, IBV_WC_SUCCESS);
+	fetch_add(rail, value);
 	post_recv(rail, rail->uc_b);
 	post(rail, rail->uc_a, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 5);
 	wait_status(rail, "UC WRITE with immediate", 2, IBV_WC_SUCCESS);
@@ -446,7 +460,7 @@ int main(void)
 		transfer(&rails[i], (uint8_t)(i + 101));
 		puts(", transferred");
 	}
-	/* The threads that wait for events have the contexts, which stay open. */
+	/* The contexts are not closed: the threads of watch_events() wait in ibv_get_async_event() until the process exits. */
 	for (int i = 0; i < count; i++)
 		rail_close(&rails[i]);
 	calls.free_device_list(list);

@@ -9,7 +9,7 @@ import shutil
 
 from tests.programs import lab as laboratory
 from tests.programs import versions
-from tests.programs.command import usrdma
+from tests.programs.command_kit import usrdma
 from tests.programs.lab import WIRE, check
 
 PYTHON = "/usr/bin/python3"

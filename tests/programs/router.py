@@ -6,7 +6,7 @@ import os
 
 from tests.programs import lab as laboratory
 from tests.programs import verbs
-from tests.programs.lab import CLONE_NEWNET, LIBC, check, enter, ip_command, wait_until
+from tests.programs.lab import CLONE_NEWNET, LIBC, assign_addresses, check, enter, ip_command, wait_until
 
 NEAR, FAR = ("10.91.1", "fd91:1::"), ("10.91.2", "fd91:2::")
 DEVICE = "road0"
@@ -27,7 +27,8 @@ class Router:
             self.namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
             for name, (net4, net6), host in (("near0", NEAR, home), ("far0", FAR, far.namespace)):
                 add = f"ip link add {name} type veth peer name {DEVICE} netns /proc/{os.getpid()}/fd/{host}"
-                run(add, *addresses(name, net4 + ".254", net6 + "fe"))
+                run(add)
+                assign_addresses(name, net4 + ".254", net6 + "fe")
             run("sysctl -qw net.ipv4.ip_forward=1", "sysctl -qw net.ipv6.conf.all.forwarding=1")
         finally:
             enter(home)
@@ -39,14 +40,9 @@ class Router:
     def connect(nets):
         """The addresses and routes of a host."""
         net4, net6 = nets
-        run(*addresses(DEVICE, net4 + ".1", net6 + "1"), f"ip route add default via {net4}.254",
-            f"ip -6 route add default via {net6}fe dev {DEVICE}")
+        assign_addresses(DEVICE, net4 + ".1", net6 + "1")
+        run(f"ip route add default via {net4}.254", f"ip -6 route add default via {net6}fe dev {DEVICE}")
         wait_until(lambda: laboratory.carrier_and_link_local(DEVICE), 10, DEVICE)
-
-
-def addresses(device, ip4, ip6):
-    return (f"sysctl -qw net.ipv6.conf.{device}.accept_dad=0", f"ip addr add {ip4}/24 dev {device}",
-            f"ip addr add {ip6}/64 dev {device} nodad", f"ip link set {device} up")
 
 
 def run(*lines):

@@ -136,7 +136,7 @@ def on_one_host(lab, cases):
     for options in (("-T", "b"), ("-T", "n"), ("-T", "a")):
         cases.run(f"rstream {options[1]}, server killed", killed, lab, "127.0.0.1", True, *options)
         cases.run(f"rstream {options[1]}, client killed", killed, lab, "127.0.0.1", False, *options)
-    cases.run("nobody listens", refused, lab, "127.0.0.1")
+    cases.run("no listener", refused, lab, "127.0.0.1")
     if lab.isolated:
         cases.run("a full send buffer of UDP", full_send_buffer, lab)
     else:
@@ -155,7 +155,7 @@ def between_hosts(lab, cases):
         for size in (100, 1000, 1500):
             cases.run(f"udpong, {name}, {size} bytes, between hosts", udpong, lab, WIRE["ip4"], "-S", size, "-C", 200,
                       *options)
-    cases.run("nobody listens, between hosts", refused, lab, WIRE["ip4"])
+    cases.run("no listener, between hosts", refused, lab, WIRE["ip4"])
 
 
 def body(lab, cases):

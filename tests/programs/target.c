@@ -6,11 +6,14 @@
  *
  *	info				"GID ADDRESS RKEY BYTES" of the buffer that all queue pairs use
  *	new TYPE			creates a queue pair, rc, uc or ud, in INIT: "INDEX QPN"
- *	connect INDEX QPN GID PSN SENDS	to RTS; PSN: expected from the peer, SENDS: first own PSN; no ACK timeout
+ *	connect INDEX QPN GID PSN SENDS	to RTS; PSN: expected from the peer, SENDS: first own
+ *					PSN; no ACK timeout
  *	recv INDEX BYTES		posts a receive of BYTES bytes
  *	post INDEX OPCODE OFFSET BYTES REMOTE_ADDRESS RKEY
- *					posts send, write, read or add, from or to buffer + OFFSET
- *	sent INDEX, received INDEX	waits for the next completion: its status and, of a receive, the bytes
+ *					posts send, write, read or add, from or to buffer +
+ *					OFFSET
+ *	sent INDEX, received INDEX	waits for the next completion: its status and, of a
+ *					receive, the bytes
  *	pending INDEX			number of unread completions of both CQs, which it discards
  *	fill OFFSET BYTES SEED, sum OFFSET BYTES
  *					fills the buffer, or computes its checksum

@@ -257,7 +257,7 @@ def body(lab, cases):
     cases.run("the words of rdma_client", same_words, lab, ["rdma_server"], ["rdma_client", "-s", at])
     if not versions.cmtime_counts():
         cases.run("the words of cmtime", same_words, lab, ["cmtime"], ["cmtime", "-s", at, "-b", at, "-c", 10], False)
-    cases.run("nobody listens", cm.refused, Mixed(lab, "ours", "ours"), at)
+    cases.run("no listener", cm.refused, Mixed(lab, "ours", "ours"), at)
     for argv in HOPELESS:
         cases.run(" ".join(argv), hopeless, lab, *argv)
     cases.run("a text too long for the server", size_too_small, lab)

@@ -37,6 +37,6 @@ def cmtime_counts():
 
 @functools.cache
 def ucx_flushes_rc():
-    """Whether UCX's rc_v flushes after it has written, on other devices than those of mlx5 (README.md)."""
+    """Whether UCX's rc_v flushes after it has written, on other devices than those of mlx5 (docs/known-issues.md)."""
     version = re.search(r"ersion:? (\d+)\.(\d+)", printed("ucx_info", "-v"))
     return version is None or (int(version[1]), int(version[2])) < (1, 18)

@@ -8,11 +8,11 @@ import re
 import shutil
 import signal
 import struct
-import subprocess
 import threading
 
 from tests.programs import cm, daemon_kit, perftest, wire
 from tests.programs import lab as laboratory
+from tests.programs.command_kit import usrdma
 from tests.programs.lab import LOOPBACK, UID_NOBODY, check, wait_until
 
 # Case of mistake.c: the first cause, and further texts of the explanation. {0}: PID of the responder.
@@ -112,12 +112,9 @@ PORT_ACTIVE, PORT_ERR, NO_RESPONSE = 9, 10, 14
 
 
 def why(lab, *arguments, is_root=False):
-    identity = {"user": UID_NOBODY, "group": UID_NOBODY, "extra_groups": []} if lab.drops and not is_root else {}
-    done = subprocess.run([os.path.join(lab.tree, "usrdma"), "why", *map(str, arguments)], env=lab.env, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, timeout=lab.seconds(20),
-                          **identity)
-    check(done.returncode == 0 and not done.stderr, done.stdout + done.stderr)
-    return done.stdout
+    status, out, err = usrdma(lab, "why", *arguments, uid=0 if is_root else UID_NOBODY)
+    check(status == 0 and not err, out + err)
+    return out
 
 
 def mistake(lab, case, **env):

@@ -336,11 +336,11 @@ static void on_end(struct cm_user *user, enum cm_event_type type)
 	user->phase = PHASE_OVER;
 	if (type == CM_EVENT_DREQ_ERROR) {
 		user->has_failed = true;
-		/* A consumer that thinks for longer than the retries last disconnects too late. */
+		/* A consumer that responds later than the last retry of the DREQ disconnects too late. */
 		if (!cm_model_of(user)->is_rough && !cm_model_of(user)->ignore_percent)
 			cm_complain(user, "its DREQ got no reply");
 	}
-	/* A host that has no such connection any more replies, too. */
+	/* A host that no longer has the connection also sends a DREP. */
 	if (type == CM_EVENT_DREP && !cm_user_is_alone(user))
 		cm_complain(user, "the peer's consumer has not disconnected");
 	/* After a DREQ, timewait starts when the consumer calls cm_disconnect(). */

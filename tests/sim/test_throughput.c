@@ -144,7 +144,7 @@ static uint64_t acked_pkts(const struct stream *stream)
 	const struct roce_qp *rqp = roce_qp_of(to_qp(stream->qps[0]));
 
 	return (uint64_t)stream->done * (stream->msg_bytes / MTU_BYTES) +
-	       psn_sub(rqp->tx.una_psn, sq_wqe(&rqp->qp->sq, rqp->qp->sq.una)->ssn);
+	       psn_sub(rqp->tx.una_psn, sq_wqe(&rqp->qp->sq, rqp->qp->sq.una)->first_psn);
 }
 
 static struct result measure(uint64_t seed, const struct sim_faults *network,

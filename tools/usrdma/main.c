@@ -47,7 +47,7 @@ static int show_help(const char *name)
 	const struct help_command *command = name ? help_find(name) : NULL;
 
 	if (name && !command) {
-		fprintf(stderr, "usrdma: there is no command '%s'; try 'usrdma --help'\n", name);
+		fprintf(stderr, "usrdma: unknown command '%s'; try 'usrdma --help'\n", name);
 		return EXIT_USAGE;
 	}
 	help_print(stdout, command);

@@ -101,7 +101,7 @@ int command_tool(int argc, char **argv)
 {
 	(void)argc;
 	tool_exec(argv);
-	fprintf(stderr, "usrdma: there is no command '%s'; try 'usrdma --help'\n", argv[0]);
+	fprintf(stderr, "usrdma: unknown command '%s'; try 'usrdma --help'\n", argv[0]);
 	return EXIT_USAGE;
 }
 

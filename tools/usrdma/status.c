@@ -68,6 +68,23 @@ static void print_mrs(json_object *process)
 	}
 }
 
+/* The name of a counter in the text. The keys of the JSON are stable (docs/compatibility.md), also unclear ones. */
+static const char *counter_title(const char *key)
+{
+	static const struct {
+		const char *key, *title;
+	} titles[] = {
+		{"datagrams_without_a_way_out", "ud_sends_dropped"},
+		{"dropped_response_to_nothing", "dropped_response_without_request"},
+	};
+
+	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++) {
+		if (strcmp(titles[i].key, key) == 0)
+			return titles[i].title;
+	}
+	return key;
+}
+
 /* Prints the counters that are not 0, one line for each group. */
 static void print_counters(json_object *counters, const char *indent)
 {
@@ -83,7 +100,8 @@ static void print_counters(json_object *counters, const char *indent)
 				continue;
 			if (*separator == ' ')
 				printf("%s%s", indent, group);
-			printf("%s%s %s", separator, name, json_object_get_string(number));
+			printf("%s%s %s", separator, counter_title(name),
+			       json_object_get_string(number));
 			separator = ", ";
 		}
 		if (*separator != ' ')

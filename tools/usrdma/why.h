@@ -15,11 +15,11 @@
 struct why_failure {
 	uint64_t number;
 	struct ipc_failure is;
-	size_t cause; /* index of the failure that it follows from; its own: it is a first cause */
-	size_t opposite; /* index of the report of the peer's QP about the same operation; its own: none */
-	bool is_repeated;  /* a later one of its kind stands for it */
-	size_t repeats;	   /* number of earlier ones that this one stands for */
-	uint64_t since_ns; /* CLOCK_REALTIME, of the earliest of these */
+	size_t cause; /* index of the failure that caused this one; the own index: no stored failure did */
+	size_t opposite; /* index of the report of the peer's QP about the same operation; the own index: no report */
+	bool is_repeated;  /* shown as a repetition of a later failure */
+	size_t repeats;	   /* number of earlier failures that are shown as this one */
+	uint64_t since_ns; /* CLOCK_REALTIME of the earliest of these failures */
 };
 
 struct why_list {

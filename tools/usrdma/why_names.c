@@ -5,6 +5,7 @@
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
+#include "core/opcode.h"
 #include "why.h"
 
 #define NAME(value)	[value] = #value
@@ -17,24 +18,9 @@ static const char *name_in(const char *const *names, size_t count, uint32_t valu
 
 const char *why_operation(const struct ipc_failure *failure)
 {
-	static const char *const titles[] = {
-		[IBV_WR_RDMA_WRITE] = "RDMA WRITE",
-		[IBV_WR_RDMA_WRITE_WITH_IMM] = "RDMA WRITE with immediate",
-		[IBV_WR_SEND] = "SEND",
-		[IBV_WR_SEND_WITH_IMM] = "SEND with immediate",
-		[IBV_WR_RDMA_READ] = "RDMA READ",
-		[IBV_WR_ATOMIC_CMP_AND_SWP] = "atomic compare-and-swap",
-		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "atomic fetch-and-add",
-		[IBV_WR_LOCAL_INV] = "LOCAL INVALIDATE",
-		[IBV_WR_BIND_MW] = "bind of a memory window",
-		[IBV_WR_SEND_WITH_INV] = "SEND with invalidate",
-		[IBV_WR_FLUSH] = "FLUSH",
-		[IBV_WR_ATOMIC_WRITE] = "atomic WRITE",
-	};
-
 	if (failure->flags & IPC_FAILURE_IS_RECV)
 		return "receive";
-	return name_in(titles, COUNT_OF(titles), failure->opcode);
+	return wr_title(failure->opcode);
 }
 
 const char *why_status_name(uint32_t status)

@@ -37,6 +37,7 @@
 enum bhs {
 	BHS_OPCODE = 0,
 	BHS_FLAGS = 1,
+	BHS_RESPONSE = 2, /* of a SCSI command and of a logout: 0 is success */
 	BHS_SCSI_STATUS = 3,
 	BHS_DATA_BYTES = 5, /* 3 bytes */
 	BHS_ISID = 8,
@@ -92,16 +93,22 @@ static uint8_t *begin(struct session *session, enum opcode opcode, uint8_t flags
 	return bhs;
 }
 
-/* Sends the PDU with data_bytes of data and waits for its response. Returns the response's basic header segment. */
+/*
+ * Sends the PDU with data_bytes of data and waits for its response, which contains all bytes of its data segment. Returns
+ * the response's basic header segment.
+ */
 static uint8_t *exchange(struct session *session, size_t data_bytes, enum opcode wanted)
 {
 	uint8_t *message, *bhs;
-	size_t bytes;
+	size_t bytes, data_segment_bytes;
 
 	ulp_send(&session->ulp, ISER_BYTES + BHS_BYTES + data_bytes);
 	bytes = ulp_receive(&session->ulp, &message);
 	ulp_require(bytes >= ISER_BYTES + BHS_BYTES, "a PDU of %zu bytes", bytes);
 	bhs = message + ISER_BYTES;
+	data_segment_bytes = ulp_get_be(bhs + BHS_DATA_BYTES, 3);
+	ulp_require(data_segment_bytes <= bytes - ISER_BYTES - BHS_BYTES,
+		    "a data segment of %zu bytes in a PDU of %zu bytes", data_segment_bytes, bytes);
 	ulp_require((bhs[BHS_OPCODE] & 0x3f) == wanted, "a PDU with the opcode %#x instead of %#x",
 		    bhs[BHS_OPCODE], wanted);
 	ulp_require(ulp_get_be(bhs + BHS_TAG, 4) == session->tag, "the response has another tag");
@@ -198,6 +205,9 @@ static uint8_t execute(struct session *session, const uint8_t *cdb, uint8_t dire
 	ulp_put_be(bhs + BHS_EXPECTED_BYTES, bytes, 4);
 	memcpy(bhs + BHS_CDB, cdb, 16);
 	bhs = exchange(session, 0, SCSI_RESPONSE);
+	ulp_require(!bhs[BHS_RESPONSE],
+		    "SCSI response code %#x: the target did not complete the command",
+		    bhs[BHS_RESPONSE]);
 	status = bhs[BHS_SCSI_STATUS];
 	release(session, bhs);
 	return status;
@@ -246,6 +256,17 @@ static void write_and_compare(struct session *session, const struct ibv_mr *mr)
 		TRANSFER_BYTES);
 }
 
+static void log_out(struct session *session)
+{
+	uint8_t *bhs;
+
+	session->tag++;
+	begin(session, LOGOUT_REQUEST, FLAG_FINAL);
+	bhs = exchange(session, 0, LOGOUT_RESPONSE);
+	ulp_require(!bhs[BHS_RESPONSE], "logout response %u", bhs[BHS_RESPONSE]);
+	release(session, bhs);
+}
+
 int main(int argc, char **argv)
 {
 	const uint8_t private_data[4] = {PRIVATE_FLAGS};
@@ -259,9 +280,7 @@ int main(int argc, char **argv)
 	log_in(&session, argv[3]);
 	inquire(&session, mr);
 	write_and_compare(&session, mr);
-	session.tag++;
-	begin(&session, LOGOUT_REQUEST, FLAG_FINAL);
-	release(&session, exchange(&session, 0, LOGOUT_RESPONSE));
+	log_out(&session);
 	ulp_disconnect(&session.ulp);
 	ulp_say("logged out");
 	return 0;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The operations of IBA A19 and memory with on-demand paging, which rxe has in later kernels than 6.1.
+ * FLUSH and atomic WRITE (IBA A19), and memory with on-demand paging: features that rxe of Linux 6.1 does not have.
  *
  *	newer serve ADDRESS PORT [odp] [flush]
  *	newer drive ADDRESS PORT [odp] [flush]
  *
  * The driving side WRITEs a pattern, atomically WRITEs a word after it, executes a fetch-and-add on the next word, READs
  * everything and compares. With "flush" it FLUSHes the pattern, and the whole region after the atomic WRITE. The serving
- * side compares its memory with the same pattern when the connection has ended. With "odp" both sides register their
- * memory for on-demand paging, before it has pages.
+ * side compares its memory with the same pattern when the connection has ended. Each side has its own options: a side
+ * with "odp" registers its memory for on-demand paging, before the memory has pages. "flush" has no effect on the serving
+ * side.
  */
 #include <endian.h>
 #include <errno.h>
@@ -94,12 +95,23 @@ static void complete(struct side *side, const char *name)
 	ulp_say("%s: done", name);
 }
 
+/* Compares the local memory with the pattern, the word and the counter. */
+static void compare(const struct side *side)
+{
+	size_t wrong = ulp_count_wrong(side->buf, PATTERN_BYTES, 1);
+	uint64_t words[2];
+
+	memcpy(words, side->buf + PATTERN_BYTES, sizeof(words));
+	ulp_require(!wrong && words[0] == WORD && words[1] == ADDED,
+		    "%zu wrong bytes, word %#llx, counter %llu", wrong,
+		    (unsigned long long)words[0], (unsigned long long)words[1]);
+}
+
 static void transfer(struct side *side, const struct grant *grant)
 {
-	uint64_t addr = be64toh(grant->addr_be), word;
+	uint64_t addr = be64toh(grant->addr_be), word, counter;
 	uint32_t rkey = be32toh(grant->rkey_be);
 	struct ibv_qp_ex *qpx = side->qpx;
-	size_t wrong;
 
 	ulp_fill(side->buf, PATTERN_BYTES, 1);
 	ibv_wr_start(qpx);
@@ -124,26 +136,15 @@ static void transfer(struct side *side, const struct grant *grant)
 	ibv_wr_atomic_fetch_add(qpx, rkey, addr + PATTERN_BYTES + 8, ADDED);
 	ibv_wr_set_sge(qpx, side->mr->lkey, (uintptr_t)side->buf, 8);
 	complete(side, "fetch-and-add");
+	memcpy(&counter, side->buf, sizeof(counter));
 	memset(side->buf, 0, REGION_BYTES);
 	ibv_wr_start(qpx);
 	ibv_wr_rdma_read(qpx, rkey, addr);
 	ibv_wr_set_sge(qpx, side->mr->lkey, (uintptr_t)side->buf, REGION_BYTES);
 	complete(side, "READ");
-	wrong = ulp_count_wrong(side->buf, PATTERN_BYTES, 1);
-	memcpy(&word, side->buf + PATTERN_BYTES, 8);
-	ulp_require(!wrong && word == WORD, "the READ returned %zu wrong bytes and the word %#llx",
-		    wrong, (unsigned long long)word);
-}
-
-static void compare(const struct side *side)
-{
-	size_t wrong = ulp_count_wrong(side->buf, PATTERN_BYTES, 1);
-	uint64_t words[2];
-
-	memcpy(words, side->buf + PATTERN_BYTES, sizeof(words));
-	ulp_require(!wrong && words[0] == WORD && words[1] == ADDED,
-		    "%zu wrong bytes, word %#llx, counter %llu", wrong,
-		    (unsigned long long)words[0], (unsigned long long)words[1]);
+	compare(side);
+	ulp_require(!counter, "the fetch-and-add returned %llu, not 0",
+		    (unsigned long long)counter);
 }
 
 static void serve(struct side *side, const char *addr, const char *port)
@@ -200,6 +201,9 @@ static void drive(struct side *side, const char *addr, const char *port)
 	rdma_freeaddrinfo(where);
 	make_queues(side);
 	ulp_require(!rdma_connect(side->id, &param), "rdma_connect: %s", strerror(errno));
+	ulp_require(side->id->event->param.conn.private_data_len >= sizeof(grant),
+		    "private data of %u bytes, at least %zu are required",
+		    side->id->event->param.conn.private_data_len, sizeof(grant));
 	memcpy(&grant, side->id->event->param.conn.private_data, sizeof(grant));
 	transfer(side, &grant);
 	ulp_require(!rdma_disconnect(side->id), "rdma_disconnect: %s", strerror(errno));

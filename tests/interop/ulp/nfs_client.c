@@ -11,16 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "rpc_rdma.h"
 #include "ulp.h"
+#include "xdr.h"
 
-#define INLINE_BYTES	   4096
 #define REPLY_BYTES	   4096
 #define FILE_BYTES	   (64u << 10)
-#define PRIVATE_MAGIC	   0xf6ab0e18 /* RFC 8797 §4 */
 #define CREDITS		   16
-#define RDMA_MSG	   0
-#define RDMA_NOMSG	   1
-#define PROGRAM_NFS	   100003
 #define PROCEDURE_NULL	   0
 #define PROCEDURE_COMPOUND 1
 
@@ -46,39 +43,38 @@ struct chunks {
 struct client {
 	struct ulp ulp;
 	uint8_t *rpc; /* the RPC message in the send buffer */
-	uint8_t *end; /* its end */
+	struct xdr call;
 	uint32_t xid;
 	uint32_t credits;
-	/* The rest of the last reply. */
-	const uint8_t *reply;
-	const uint8_t *reply_end;
+	struct xdr reply;	/* the rest of the last reply */
 	uint32_t written_bytes; /* of the write list */
 };
 
 static void put(struct client *client, uint32_t value)
 {
-	ulp_put_be(client->end, value, 4);
-	client->end += 4;
+	xdr_put(&client->call, value);
 }
 
 static void put_opaque(struct client *client, const char *text)
 {
-	size_t bytes = strlen(text), padded = (bytes + 3) & ~(size_t)3;
-
-	put(client, (uint32_t)bytes);
-	memset(client->end, 0, padded);
-	memcpy(client->end, text, bytes);
-	client->end += padded;
+	xdr_put_opaque(&client->call, text, strlen(text));
 }
 
 static uint32_t get(struct client *client)
 {
-	uint32_t value;
+	uint32_t value = xdr_get(&client->reply);
 
-	ulp_require(client->reply + 4 <= client->reply_end, "the reply is too short");
-	value = (uint32_t)ulp_get_be(client->reply, 4);
-	client->reply += 4;
+	ulp_require(!client->reply.is_bad, "the reply is too short");
 	return value;
+}
+
+static void skip_opaque(struct client *client, const char *name)
+{
+	size_t bytes, left = xdr_left(&client->reply);
+
+	xdr_get_opaque(&client->reply, left, &bytes);
+	ulp_require(!client->reply.is_bad, "%s is longer than the reply, %zu bytes remain", name,
+		    left);
 }
 
 static void require_next(struct client *client, uint32_t wanted, const char *name)
@@ -99,9 +95,10 @@ static void put_segment(struct client *client, const struct ibv_mr *mr)
 /* Begins a message: the transport header and the header of the call. */
 static void begin(struct client *client, uint32_t procedure, const struct chunks *chunks)
 {
-	client->end = client->ulp.send_buf;
+	client->call = (struct xdr){.at = client->ulp.send_buf,
+				    .end = client->ulp.send_buf + RPCRDMA_INLINE_BYTES};
 	put(client, ++client->xid);
-	put(client, 1); /* version */
+	put(client, RPCRDMA_VERSION);
 	put(client, CREDITS);
 	put(client, RDMA_MSG);
 	if (chunks->read) {
@@ -121,18 +118,18 @@ static void begin(struct client *client, uint32_t procedure, const struct chunks
 		put(client, 1);
 		put_segment(client, chunks->reply);
 	}
-	client->rpc = client->end;
+	client->rpc = client->call.at;
 	put(client, client->xid);
 	put(client, 0); /* a call */
-	put(client, 2); /* RPC version */
+	put(client, RPC_VERSION);
 	put(client, PROGRAM_NFS);
 	put(client, 4);
 	put(client, procedure);
-	put(client, 1); /* AUTH_SYS of root */
+	put(client, AUTH_SYS); /* of root */
 	put(client, 20);
 	for (unsigned int i = 0; i < 5; i++)
 		put(client, 0);
-	put(client, 0); /* no verifier */
+	put(client, AUTH_NONE); /* no verifier */
 	put(client, 0);
 }
 
@@ -154,9 +151,10 @@ static void parse_transport_header(struct client *client, const struct chunks *c
 	uint32_t type, reply_bytes = 0;
 
 	require_next(client, client->xid, "xid");
-	require_next(client, 1, "version");
+	require_next(client, RPCRDMA_VERSION, "version");
 	client->credits = get(client);
 	type = get(client);
+	ulp_require(type == (chunks->reply ? RDMA_NOMSG : RDMA_MSG), "a reply of type %u", type);
 	require_next(client, 0, "read list");
 	client->written_bytes = 0;
 	if (get(client)) {
@@ -165,10 +163,12 @@ static void parse_transport_header(struct client *client, const struct chunks *c
 	}
 	if (get(client))
 		reply_bytes = get_chunk(client);
-	ulp_require(type == (chunks->reply ? RDMA_NOMSG : RDMA_MSG), "a reply of type %u", type);
 	if (chunks->reply) {
-		client->reply = chunks->reply->addr;
-		client->reply_end = client->reply + reply_bytes;
+		ulp_require(reply_bytes <= chunks->reply->length,
+			    "%u bytes in a reply chunk of %zu bytes", reply_bytes,
+			    chunks->reply->length);
+		client->reply = (struct xdr){.at = chunks->reply->addr,
+					     .end = (uint8_t *)chunks->reply->addr + reply_bytes};
 		ulp_say("%u bytes in the reply chunk", reply_bytes);
 	}
 }
@@ -178,19 +178,17 @@ static uint8_t *call(struct client *client, const struct chunks *chunks)
 {
 	uint8_t *message;
 	size_t bytes;
-	uint32_t verifier_bytes;
 
-	ulp_send(&client->ulp, (size_t)(client->end - client->ulp.send_buf));
+	ulp_require(!client->call.is_bad, "the call is longer than %u bytes", RPCRDMA_INLINE_BYTES);
+	ulp_send(&client->ulp, (size_t)(client->call.at - client->ulp.send_buf));
 	bytes = ulp_receive(&client->ulp, &message);
-	client->reply = message;
-	client->reply_end = message + bytes;
+	client->reply = (struct xdr){.at = message, .end = message + bytes};
 	parse_transport_header(client, chunks);
 	require_next(client, client->xid, "xid");
 	require_next(client, 1, "message type");
 	require_next(client, 0, "reply status");
-	get(client);
-	verifier_bytes = get(client);
-	client->reply += (verifier_bytes + 3) & ~3u;
+	get(client); /* flavor of the verifier */
+	skip_opaque(client, "verifier");
 	require_next(client, 0, "accept status");
 	return message;
 }
@@ -204,19 +202,19 @@ static void begin_compound(struct client *client, uint32_t operations, const str
 	put(client, OP_PUTROOTFH);
 }
 
-/* Returns NULL if the server still waits for its clients of before its start, which must reclaim their state first. */
+/* Returns NULL if the server is in the grace period after its start. */
 static uint8_t *compound(struct client *client, const struct chunks *chunks)
 {
 	uint8_t *message = call(client, chunks);
-	uint32_t status = get(client), tag_bytes = get(client);
+	uint32_t status = get(client);
 
 	if (status == STATUS_GRACE) {
 		ulp_release(&client->ulp, message);
 		return NULL;
 	}
 	ulp_require(!status, "NFS status %u", status);
-	client->reply += (tag_bytes + 3) & ~3u;
-	get(client);
+	skip_opaque(client, "tag");
+	get(client); /* number of results */
 	return message;
 }
 
@@ -280,7 +278,7 @@ static uint8_t *try_to_write(struct client *client, const char *file, struct chu
 		begin_file(client, file, OP_WRITE, chunks);
 		put(client, 2); /* FILE_SYNC */
 		put(client, FILE_BYTES);
-		chunks->read_position = (uint32_t)(client->end - client->rpc);
+		chunks->read_position = (uint32_t)(client->call.at - client->rpc);
 	}
 	return finish_file(client, OP_WRITE, chunks);
 }
@@ -332,21 +330,19 @@ static void call_null(struct client *client)
 
 int main(int argc, char **argv)
 {
-	/* RFC 8797 §4: magic, version, no remote invalidation, sizes in KiB minus 1. */
-	uint8_t private_data[8] = {0};
+	uint8_t private_data[RPCRDMA_PRIVATE_BYTES];
 	struct client client = {.xid = 0x75730000};
 	struct ibv_mr *data, *reply;
 
 	ulp_require(argc == 4, "usage: nfs_client ADDRESS PORT FILE");
-	ulp_put_be(private_data, PRIVATE_MAGIC, 4);
-	private_data[4] = 1;
-	private_data[6] = private_data[7] = INLINE_BYTES / 1024 - 1;
+	rpcrdma_fill_private(private_data, 0);
 	ulp_connect(&client.ulp, argv[1], argv[2], private_data, sizeof(private_data),
-		    INLINE_BYTES);
-	ulp_require(ulp_get_be(client.ulp.private_data, 4) == PRIVATE_MAGIC,
+		    RPCRDMA_INLINE_BYTES);
+	ulp_require(ulp_get_be(client.ulp.private_data, 4) == RPCRDMA_PRIVATE_MAGIC,
 		    "private data without the magic number");
-	ulp_say("connected, the server's sizes are %u and %u KiB", client.ulp.private_data[6] + 1u,
-		client.ulp.private_data[7] + 1u);
+	ulp_say("connected, the server's sizes are %u and %u KiB",
+		client.ulp.private_data[PRIVATE_SEND_SIZE] + 1u,
+		client.ulp.private_data[PRIVATE_RECEIVE_SIZE] + 1u);
 	data = ulp_region(&client.ulp, FILE_BYTES);
 	reply = ulp_region(&client.ulp, REPLY_BYTES);
 	call_null(&client);

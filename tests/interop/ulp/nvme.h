@@ -86,6 +86,7 @@ enum nvme_cqe {
 #define CONNECT_CONTROLLER  16
 #define CONNECT_SUBSYSTEM   256
 #define CONNECT_HOST	    512
+#define NVME_NQN_BYTES	    256 /* with the terminating zero byte */
 #define NVME_ANY_CONTROLLER 0xffff
 #define NVME_IDENTIFY_BYTES 4096
 #define NVME_CC_ENABLE	    0x00460001 /* entries of 64 and 16 bytes */

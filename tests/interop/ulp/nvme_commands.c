@@ -14,6 +14,8 @@
 #define SGLS_KEYED	 0x00000005 /* SGLs of any alignment, keyed SGLs */
 #define FEATURE_QUEUES	 0x07
 #define MDTS		 5 /* 128 KiB */
+/* The result of Connect Invalid Parameters is the offset of the parameter, here in the Connect data. */
+#define RESULT_OF_CONNECT_DATA 0x10000
 
 static uint64_t property(const struct target *target, uint32_t offset)
 {
@@ -182,10 +184,22 @@ void target_execute(struct target *target, struct queue *queue, struct slot *slo
 		execute_io(target, queue, slot);
 }
 
-uint16_t target_data_arrived(struct slot *slot)
+/* Compares the subsystem of the Connect data with that of the target. */
+static uint16_t check_connect(const struct target *target, struct slot *slot)
 {
-	if (slot->sqe[SQE_OPCODE] == NVME_FABRICS)
-		ulp_say("Connect: host %.200s, queue %u", (char *)slot->data + CONNECT_HOST,
+	const char *subsystem = (const char *)slot->data + CONNECT_SUBSYSTEM;
+
+	if (!strncmp(subsystem, target->subsystem, NVME_NQN_BYTES)) {
+		ulp_say("Connect: host %.200s, queue %u", (const char *)slot->data + CONNECT_HOST,
 			(unsigned int)ulp_get_le(slot->sqe + SQE_CONNECT_QID, 2));
-	return 0;
+		return 0;
+	}
+	ulp_say("Connect: subsystem '%.200s' is not '%s'", subsystem, target->subsystem);
+	ulp_put_le(slot->cqe + CQE_RESULT, CONNECT_SUBSYSTEM | RESULT_OF_CONNECT_DATA, 8);
+	return STATUS_CONNECT_INVALID;
+}
+
+uint16_t target_data_arrived(const struct target *target, struct slot *slot)
+{
+	return slot->sqe[SQE_OPCODE] == NVME_FABRICS ? check_connect(target, slot) : 0;
 }

@@ -21,6 +21,9 @@
 #define TRANSFERS      16
 #define ENABLE_TRIES   1000
 #define ENABLE_WAIT_US 10000
+/* log2 of the block size: 512 bytes to 64 KiB */
+#define LBADS_MIN 9
+#define LBADS_MAX 16
 
 struct nvme_queue {
 	struct ulp ulp;
@@ -67,7 +70,7 @@ static void set_data(uint8_t *sqe, const struct ibv_mr *mr, uint32_t bytes, uint
 	sqe[SQE_DATA + SGL_TYPE] = NVME_SGL_KEYED | subtype;
 }
 
-/* Sends the command and waits for its response, which must have this status. */
+/* Sends the command and waits for its response, which must report success. The name is used in messages. */
 static void execute(struct nvme_queue *queue, const char *name)
 {
 	uint8_t *cqe;
@@ -93,8 +96,8 @@ static uint16_t connect_queue(struct nvme_queue *queue, const char *subsystem, u
 
 	memcpy(data + CONNECT_HOST_ID, "usrdma test host", 16);
 	ulp_put_le(data + CONNECT_CONTROLLER, controller, 2);
-	snprintf((char *)data + CONNECT_SUBSYSTEM, 256, "%s", subsystem);
-	snprintf((char *)data + CONNECT_HOST, 256, "nqn.2014-08.org.nvmexpress:uuid:%s",
+	snprintf((char *)data + CONNECT_SUBSYSTEM, NVME_NQN_BYTES, "%s", subsystem);
+	snprintf((char *)data + CONNECT_HOST, NVME_NQN_BYTES, "nqn.2014-08.org.nvmexpress:uuid:%s",
 		 "75737264-6d61-4074-6573-7420686f7374");
 	sqe[SQE_FABRICS_TYPE] = NVME_CONNECT;
 	ulp_put_le(sqe + SQE_CONNECT_QID, queue->id, 2);
@@ -157,17 +160,22 @@ static uint32_t identify_all(struct nvme_queue *admin, const char *subsystem)
 	const uint8_t *data = mr->addr;
 	uint32_t block_bytes;
 	uint64_t blocks;
+	uint8_t lbads;
 
 	identify(admin, mr, NVME_CNS_CONTROLLER, 0);
-	ulp_require(!strcmp((const char *)data + 768, subsystem), "the subsystem is '%.255s'",
-		    (const char *)data + 768);
+	ulp_require(!strncmp((const char *)data + 768, subsystem, NVME_NQN_BYTES),
+		    "the subsystem is '%.255s'", (const char *)data + 768);
 	ulp_say("controller: model %.40s, SGL support %#x", (const char *)data + 24,
 		(unsigned int)ulp_get_le(data + 536, 4));
 	identify(admin, mr, NVME_CNS_NAMESPACE, 1);
 	blocks = ulp_get_le(data, 8);
-	block_bytes = 1u << data[128 + 4 * (data[26] & 15) + 2];
+	lbads = data[128 + 4 * (data[26] & 15) + 2];
+	ulp_require(lbads >= LBADS_MIN && lbads <= LBADS_MAX,
+		    "namespace 1 has the LBA data size 2^%u bytes (2^%d to 2^%d)", lbads, LBADS_MIN,
+		    LBADS_MAX);
+	block_bytes = 1u << lbads;
 	ulp_say("namespace 1: %llu blocks of %u bytes", (unsigned long long)blocks, block_bytes);
-	ulp_require(blocks * block_bytes >= (uint64_t)TRANSFERS * TRANSFER_BYTES,
+	ulp_require(blocks >= TRANSFERS * (TRANSFER_BYTES / block_bytes),
 		    "namespace 1 is too small");
 	return block_bytes;
 }

@@ -197,7 +197,7 @@ static void handle_completion(struct target *target, struct queue *queue, const 
 		ulp_require(wc->byte_len == NVME_SQE_BYTES, "a command of %u bytes", wc->byte_len);
 		target_execute(target, queue, slot);
 	} else if (wc->opcode == IBV_WC_RDMA_READ) {
-		target_respond(target, queue, slot, target_data_arrived(slot));
+		target_respond(target, queue, slot, target_data_arrived(target, slot));
 	}
 }
 

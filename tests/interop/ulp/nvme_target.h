@@ -12,9 +12,10 @@
 #define TARGET_READS	   16
 #define TARGET_BLOCK_SHIFT 9
 
-#define STATUS_INVALID_OPCODE 0x4001 /* with Do Not Retry */
-#define STATUS_INVALID_FIELD  0x4002
-#define STATUS_OUT_OF_RANGE   0x4080
+#define STATUS_INVALID_OPCODE  0x4001 /* with Do Not Retry */
+#define STATUS_INVALID_FIELD   0x4002
+#define STATUS_OUT_OF_RANGE    0x4080
+#define STATUS_CONNECT_INVALID 0x4182 /* Connect Invalid Parameters */
 
 /* wr_id of a queue's WRs: a receive is the number of its slot */
 #define WR_SLOT	    0xffu
@@ -52,8 +53,8 @@ enum target_count { COUNT_WRITE, COUNT_READ, COUNT_INVALIDATE };
 
 /* Executes a command, or starts its data transfer. */
 void target_execute(struct target *target, struct queue *queue, struct slot *slot);
-/* The data of a WRITE or of Connect is complete. Returns the NVMe status. */
-uint16_t target_data_arrived(struct slot *slot);
+/* The data of a Write or of a Connect command is complete. Returns the NVMe status of the command. */
+uint16_t target_data_arrived(const struct target *target, struct slot *slot);
 
 /* Moves data between the host's buffer of the command and local memory. The response follows. */
 void target_transfer(struct target *target, struct queue *queue, struct slot *slot,

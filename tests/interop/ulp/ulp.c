@@ -139,7 +139,7 @@ static void post_slot(struct ulp *ulp, unsigned int slot)
 	ulp_require(!err, "ibv_post_recv: %s", strerror(err));
 }
 
-static void make_queues(struct ulp *ulp, size_t slot_bytes)
+void ulp_make_queues(struct ulp *ulp, struct ibv_comp_channel *completions, size_t slot_bytes)
 {
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC,
 					.sq_sig_all = 1,
@@ -149,7 +149,7 @@ static void make_queues(struct ulp *ulp, size_t slot_bytes)
 						.max_recv_sge = 1}};
 
 	ulp->slot_bytes = slot_bytes;
-	ulp->cq = ibv_create_cq(ulp->id->verbs, 2 * ULP_DEPTH, NULL, NULL, 0);
+	ulp->cq = ibv_create_cq(ulp->id->verbs, 2 * ULP_DEPTH, NULL, completions, 0);
 	ulp_require(ulp->cq, "ibv_create_cq: %s", strerror(errno));
 	attr.send_cq = ulp->cq;
 	attr.recv_cq = ulp->cq;
@@ -188,7 +188,7 @@ void ulp_connect(struct ulp *ulp, const char *addr, const char *port, const void
 	ulp_require(!rdma_resolve_route(ulp->id, RESOLVE_TIMEOUT_MS), "rdma_resolve_route: %s",
 		    strerror(errno));
 	expect_event(ulp, RDMA_CM_EVENT_ROUTE_RESOLVED);
-	make_queues(ulp, slot_bytes);
+	ulp_make_queues(ulp, NULL, slot_bytes);
 	ulp_require(!rdma_connect(ulp->id, &param), "rdma_connect: %s", strerror(errno));
 	expect_event(ulp, RDMA_CM_EVENT_ESTABLISHED);
 }
@@ -199,8 +199,16 @@ void ulp_disconnect(struct ulp *ulp)
 	ulp_require(!rdma_disconnect(ulp->id) || errno == EINVAL, "rdma_disconnect: %s",
 		    strerror(errno));
 	expect_event(ulp, RDMA_CM_EVENT_DISCONNECTED);
+	ulp_free(ulp, NULL);
+	rdma_destroy_event_channel(ulp->channel);
+}
+
+void ulp_free(struct ulp *ulp, struct ibv_comp_channel *completions)
+{
 	rdma_destroy_qp(ulp->id);
 	ulp_require(!ibv_destroy_cq(ulp->cq), "ibv_destroy_cq: %s", strerror(errno));
+	ulp_require(!completions || !ibv_destroy_comp_channel(completions),
+		    "ibv_destroy_comp_channel: %s", strerror(errno));
 	for (unsigned int i = 0; i < ulp->region_count; i++) {
 		void *buf = ulp->regions[i]->addr;
 
@@ -208,7 +216,6 @@ void ulp_disconnect(struct ulp *ulp)
 		free(buf);
 	}
 	ulp_require(!rdma_destroy_id(ulp->id), "rdma_destroy_id: %s", strerror(errno));
-	rdma_destroy_event_channel(ulp->channel);
 }
 
 /* Waits for the next completion, which must be successful. */
@@ -238,6 +245,16 @@ void ulp_send(struct ulp *ulp, size_t bytes)
 	err = ibv_post_send(ulp->id->qp, &wr, &bad);
 	ulp_require(!err, "ibv_post_send: %s", strerror(err));
 	ulp->send_is_outstanding = true;
+}
+
+void ulp_wait_sent(struct ulp *ulp)
+{
+	struct ibv_wc wc;
+
+	next_completion(ulp, &wc);
+	ulp_require(wc.wr_id == WR_SEND, "unexpected completion of WR %llu",
+		    (unsigned long long)wc.wr_id);
+	ulp->send_is_outstanding = false;
 }
 
 size_t ulp_receive(struct ulp *ulp, uint8_t **message)

@@ -50,11 +50,17 @@ void ulp_die(const char *format, ...) __attribute__((format(printf, 1, 2), noret
 void ulp_connect(struct ulp *ulp, const char *addr, const char *port, const void *private_data,
 		 uint8_t private_bytes, size_t slot_bytes);
 void ulp_disconnect(struct ulp *ulp);
+/* The parts that the passive side uses too: creates the queue pair of ulp->id, with receives posted in all slots; releases
+ * everything but the event channel after the connection has ended. The completion channel may be NULL. */
+void ulp_make_queues(struct ulp *ulp, struct ibv_comp_channel *completions, size_t slot_bytes);
+void ulp_free(struct ulp *ulp, struct ibv_comp_channel *completions);
 
 /* Allocates and registers zeroed memory. It is freed by ulp_disconnect(). */
 struct ibv_mr *ulp_region(struct ulp *ulp, size_t bytes);
 /* Sends the first bytes of send_buf. */
 void ulp_send(struct ulp *ulp, size_t bytes);
+/* Waits for the completion of ulp_send(), if no reply is expected. */
+void ulp_wait_sent(struct ulp *ulp);
 /* Waits for a message. The slot is valid until ulp_release(). Returns the number of bytes. */
 size_t ulp_receive(struct ulp *ulp, uint8_t **message);
 void ulp_release(struct ulp *ulp, const uint8_t *message);

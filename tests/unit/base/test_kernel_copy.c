@@ -46,18 +46,10 @@ static void kernel_copy_x86_words_follows_processor_and_kernel(void **state)
 	}
 }
 
-static void kernel_copy_words_is_constant(void **state)
-{
-	(void)state;
-	assert_in_range(kernel_copy_words(), KERNEL_WORDS_NONE, KERNEL_WORDS_ALL);
-	assert_int_equal(kernel_copy_words(), kernel_copy_words());
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(kernel_copy_x86_words_follows_processor_and_kernel),
-		cmocka_unit_test(kernel_copy_words_is_constant),
 	};
 
 	return cmocka_run_group_tests_name("kernel_copy", tests, NULL, NULL);

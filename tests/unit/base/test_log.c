@@ -80,9 +80,10 @@ static void log_default_level_prints_nothing(void **state)
 	capture("", say_one_of_each, out);
 	assert_string_equal(out, "usrdma: do this\n");
 	capture("nonsense", say_one_of_each, out);
-	assert_string_equal(out,
-			    "usrdma: USRDMA_LOG=nonsense: there is no such level: say off, error, "
-			    "warn, info, debug or trace\nusrdma: do this\n");
+	assert_string_equal(
+		out,
+		"usrdma: invalid USRDMA_LOG 'nonsense' (off, error, warn, info, debug or trace); "
+		"ignored\nusrdma: do this\n");
 	capture("off", say_one_of_each, out);
 	assert_string_equal(out, "");
 }

@@ -43,8 +43,10 @@ static const struct {
  */
 #define NEW "new"
 static const char *const wanted[CM_STATE_COUNT][MESSAGES] = {
-	/*                         REQ         MRA REQ              MRA REP              REJ               REP
-	 *                         RTU                  DREQ                 DREP             LAP     APR  SIDR_REP */
+	/*
+	 * REQ, MRA REQ, MRA REP, REJ, REP,
+	 * RTU, DREQ, DREP, LAP, APR, SIDR_REP
+	 */
 	/* clang-format off */
 	[CM_STATE_IDLE] = {        NEW,        ".",                 ".",                 ".",              ">REJ",
 				   ".",                 ">DREP",             ".",             ".",    ".", "."},

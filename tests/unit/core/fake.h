@@ -41,8 +41,8 @@ struct fake_calls {
 	unsigned int revoke_mr;
 	unsigned int revoke_qp;
 	int revoke_error;
-	void (*while_revoking)(
-		void); /* called while revoke_mr() waits, in place of another thread; NULL: no call */
+	/* Called while revoke_mr() waits, in place of another thread; NULL: no call */
+	void (*while_revoking)(void);
 	enum ibv_qp_state state_at_bind;
 	enum ibv_qp_state state_at_halt;
 	bool first_takes;

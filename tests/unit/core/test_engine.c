@@ -400,10 +400,10 @@ static void engine_serve_wait_takes_event_while_it_spins(void **state)
 	(void)state;
 	serving_open(&serving);
 	end_short_waits();
-	serving.channel.units_due = 1;
+	serving.channel.units.due = 1;
 	assert_int_equal(engine_serve_wait(&serving.idle, &serving.channel, true), 0);
-	assert_int_equal(serving.channel.units_due, 0);
-	assert_int_equal(serving.channel.spinners, 0);
+	assert_int_equal(serving.channel.units.due, 0);
+	assert_int_equal(serving.channel.units.spinners, 0);
 	assert_int_equal(serving.idle.serve.servers, 0);
 	/* The engine thread ticks while threads spin. */
 	assert_true(is_woken(&serving.idle));
@@ -420,7 +420,7 @@ static void engine_serve_wait_wakes_parked_engine_thread_after_it_spins(void **s
 	end_short_waits();
 	serving.idle.serve.is_thread_away = true;
 	serving.idle.serve.is_parked = true;
-	serving.channel.units_due = 1;
+	serving.channel.units.due = 1;
 	assert_int_equal(engine_serve_wait(&serving.idle, &serving.channel, true), 0);
 	assert_true(is_woken(&serving.idle));
 	serving_close(&serving);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "core/fault_points.h"
 #include "core/opcode.h"
 
 static const enum ibv_qp_type qp_types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND};
@@ -117,15 +118,19 @@ static void opcode_info_request_is_found_by_its_operation(void **state)
 	(void)state;
 	for (int i = 0; i < (int)WR_OPCODE_COUNT; i++) {
 		const struct wr_opcode_info *info = &wr_opcodes[i];
+		const struct opcode_info *packet;
 
 		if (info->kind != WR_KIND_REQUEST)
 			continue;
 		assert_int_equal(wr_opcode_of_operation(info->operation), i);
-		assert_true(
-			opcode_info(opcode_make(OPCODE_TRANSPORT_RC, info->operation))->is_request);
+		packet = opcode_info(opcode_make(OPCODE_TRANSPORT_RC, info->operation));
+		assert_true(packet->is_request);
+		assert_true(opcode_has_own_response(packet));
 	}
 	assert_int_equal(wr_opcode_of_operation(OPCODE_SEND_FIRST), -ENOENT);
 	assert_int_equal(wr_opcode_of_operation(OPCODE_ACK), -ENOENT);
+	assert_false(opcode_has_own_response(opcode_info(OPCODE(RC, WRITE_ONLY_IMM))));
+	assert_false(opcode_has_own_response(opcode_info(OPCODE(RC, READ_RESPONSE_ONLY))));
 }
 
 static void opcode_info_completions_have_title_of_their_operation(void **state)
@@ -134,8 +139,67 @@ static void opcode_info_completions_have_title_of_their_operation(void **state)
 	assert_string_equal(wr_title_of_wc(IBV_WC_SEND), "SEND");
 	assert_string_equal(wr_title_of_wc(IBV_WC_RDMA_WRITE), "RDMA WRITE");
 	assert_string_equal(wr_title_of_wc(IBV_WC_FLUSH), "FLUSH");
+	assert_string_equal(wr_title_of_wc(IBV_WC_RECV), "receive");
 	assert_string_equal(wr_title_of_wc(IBV_WC_TSO), "unknown");
 	assert_string_equal(wr_title_of_wc((enum ibv_wc_opcode) - 1), "unknown");
+}
+
+static void wr_title_of_unknown_opcode_is_unknown(void **state)
+{
+	(void)state;
+	assert_string_equal(wr_title(IBV_WR_ATOMIC_WRITE), "ATOMIC WRITE");
+	assert_string_equal(wr_title(IBV_WR_BIND_MW), "bind of a memory window");
+	assert_string_equal(wr_title(WR_OPCODE_COUNT - 1), "unknown");
+	assert_string_equal(wr_title(WR_OPCODE_COUNT), "unknown");
+	assert_string_equal(wr_title(UINT32_MAX), "unknown");
+}
+
+/* Each supported opcode has an operation for fault rules, which is that of its packets and of its completion. */
+static void fault_op_of_wr_is_that_of_its_packets_and_completion(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < WR_OPCODE_COUNT; i++) {
+		const struct wr_opcode_info *info = &wr_opcodes[i];
+		enum fault_op op = fault_op_of_wr(i);
+
+		if (!info->qp_types) {
+			assert_int_equal(op, FAULT_OP_NONE);
+			continue;
+		}
+		assert_int_not_equal(op, FAULT_OP_NONE);
+		assert_int_equal(fault_op_of_wc(info->wc_opcode), op);
+		if (info->kind == WR_KIND_SEND)
+			assert_int_equal(op, opcode_fault_op(opcode_info(OPCODE(RC, SEND_ONLY))));
+		if (info->kind == WR_KIND_WRITE)
+			assert_int_equal(op, opcode_fault_op(opcode_info(OPCODE(RC, WRITE_ONLY))));
+	}
+	assert_int_equal(fault_op_of_wr(IBV_WR_ATOMIC_WRITE), FAULT_OP_ATOMIC_WRITE);
+	assert_int_equal(fault_op_of_wr(IBV_WR_FLUSH), FAULT_OP_FLUSH);
+	assert_int_equal(fault_op_of_wr(IBV_WR_LOCAL_INV), FAULT_OP_LOCAL);
+	assert_int_equal(fault_op_of_wr(IBV_WR_ATOMIC_FETCH_AND_ADD), FAULT_OP_ATOMIC);
+}
+
+static void fault_op_of_unknown_opcode_is_none(void **state)
+{
+	(void)state;
+	assert_int_equal(fault_op_of_wr(WR_OPCODE_COUNT - 1), FAULT_OP_NONE);
+	assert_int_equal(fault_op_of_wr(WR_OPCODE_COUNT), FAULT_OP_NONE);
+	assert_int_equal(fault_op_of_wc(IBV_WC_TSO), FAULT_OP_NONE);
+	assert_int_equal(fault_op_of_wc(UINT32_MAX), FAULT_OP_NONE);
+	assert_int_equal(fault_op_of_wc(IBV_WC_RECV), FAULT_OP_RECV);
+}
+
+static void wr_odp_caps_of_a_qp_type_are_those_of_its_opcodes(void **state)
+{
+	const uint32_t connected = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE;
+	const uint32_t reliable = connected | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+
+	(void)state;
+	assert_int_equal(wr_odp_caps(IBV_QPT_UD), IBV_ODP_SUPPORT_SEND);
+	assert_int_equal(wr_odp_caps(IBV_QPT_UC), connected);
+	assert_int_equal(wr_odp_caps(IBV_QPT_XRC_SEND), reliable);
+	assert_int_equal(wr_odp_caps(IBV_QPT_RC),
+			 reliable | IBV_ODP_SUPPORT_FLUSH | IBV_ODP_SUPPORT_ATOMIC_WRITE);
 }
 
 int main(void)
@@ -147,6 +211,10 @@ int main(void)
 		cmocka_unit_test(opcode_info_rows_are_consistent),
 		cmocka_unit_test(opcode_info_request_is_found_by_its_operation),
 		cmocka_unit_test(opcode_info_completions_have_title_of_their_operation),
+		cmocka_unit_test(wr_title_of_unknown_opcode_is_unknown),
+		cmocka_unit_test(fault_op_of_wr_is_that_of_its_packets_and_completion),
+		cmocka_unit_test(fault_op_of_unknown_opcode_is_none),
+		cmocka_unit_test(wr_odp_caps_of_a_qp_type_are_those_of_its_opcodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

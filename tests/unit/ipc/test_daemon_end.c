@@ -33,13 +33,14 @@ static void ipc_is_in_other_pid_namespace_for_pid_0_only(void **state)
 static void ipc_report_daemon_end_ignores_daemon_of_this_namespace_and_other_user(void **state)
 {
 	struct ipc_client lost = {.daemon_pid = getpid(), .daemon_uid = geteuid()}, successor;
+	const struct ipc_failures none = {0};
 	struct ipc_failure failure = {0};
 
 	(void)state;
-	assert_int_equal(ipc_report_daemon_end(&lost, &failure, &successor), -ENOTSUP);
+	assert_int_equal(ipc_report_daemon_end(&lost, &none, &failure, &successor), -ENOTSUP);
 	lost.is_daemon_elsewhere = true;
 	lost.daemon_uid = geteuid() + 1;
-	assert_int_equal(ipc_report_daemon_end(&lost, &failure, &successor), -ENOTSUP);
+	assert_int_equal(ipc_report_daemon_end(&lost, &none, &failure, &successor), -ENOTSUP);
 }
 
 static void ipc_daemon_ends_detects_end_and_timeout(void **state)

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "local/request.h"
+#include "local/trace_points.h"
 #include "pair.h"
 
 #define QKEY	  0x55aa55aau
@@ -161,6 +163,25 @@ static void duplicated_element_is_delivered_twice(void **state)
 	close_fixture(&f);
 }
 
+static void print_element_every_type_has_a_name(void **state)
+{
+	(void)state;
+	for (unsigned int type = CELL_NONE + 1; type < CELL_TYPE_COUNT; type++) {
+		int opcode = request_opcode_of_cell((uint8_t)type);
+		struct trace_event event = {.type = TRACE_FIFO_SENT};
+		char text[256];
+
+		if (type == CELL_SEND)
+			opcode = IBV_WR_SEND;
+		if (type == CELL_WRITE)
+			opcode = IBV_WR_RDMA_WRITE;
+		event.fifo.element_type = (uint8_t)type;
+		event.fifo.opcode = opcode < 0 ? TRACE_NO_OPCODE : (uint8_t)opcode;
+		point_fifo_sent.print(text, sizeof(text), &event);
+		assert_int_not_equal(strncmp(text, "unknown", 7), 0);
+	}
+}
+
 /* The sum of the counters of dropped elements. */
 static uint64_t drops(struct fixture *f)
 {
@@ -225,6 +246,7 @@ int main(void)
 		cmocka_unit_test(local_probe_failed_element_is_sent_later_and_in_order),
 		cmocka_unit_test(local_probe_dropped_element_is_not_delivered),
 		cmocka_unit_test(duplicated_element_is_delivered_twice),
+		cmocka_unit_test(print_element_every_type_has_a_name),
 		cmocka_unit_test(
 			local_probe_corrupt_element_is_dropped_or_delivered_with_difference),
 	};

@@ -146,7 +146,8 @@ static void doc_render(void)
 		"# States of XRC forwarding\n\n"
 		"The states of an XRC target QP whose requests are forwarded to other processes, and of an executor "
 		"of these requests;\n"
-		"[ADR 0020](adr/0020-xrc-across-processes.md) explains both. Arrows are labelled input / action. An "
+		"[ADR 0020](adr/0020-one-process-sequences-xrc-requests-"
+		"another-process-executes-them.md) explains both. Arrows are labelled input / action. An "
 		"input whose action is\n*never* is not produced in that state.\n");
 	for (size_t i = 0; i < MACHINES; i++) {
 		doc_add("\n## %s\n\n", machines[i].title);

@@ -115,8 +115,8 @@ static void model_follow_of_rnr_naks_counts_sequence(void **state)
 	assert_int_equal(model.conns[0].dir[0].rnr_naks, 10);
 	assert_int_equal(model.conns[0].dir[0].rnr_in_sequence_max, 10);
 	assert_int_equal(model.conns[0].dir[0].rnr_wait_ns, 10 * aeth_rnr_wait_ns(12));
-	assert_int_equal(model.conns[0].dir[0].again_packets, 10);
-	assert_int_equal(model.conns[0].dir[0].again_times[AGAIN_RNR], 10);
+	assert_int_equal(model.conns[0].dir[0].retransmitted_packets, 10);
+	assert_int_equal(model.conns[0].dir[0].retransmissions[RETRANSMISSION_RNR], 10);
 	/* A response to a retransmitted packet gives no response time. */
 	assert_int_equal(model.conns[0].dir[0].rtt_count, 0);
 	model_close(&model);
@@ -163,9 +163,9 @@ static void model_follow_after_gap_counts_nak_and_retransmission(void **state)
 	assert_int_equal(model.conns[0].dir[0].gaps, 1);
 	assert_int_equal(model.conns[0].dir[0].missing_packets, 1);
 	assert_int_equal(model.conns[0].dir[0].naks[AETH_NAK_PSN_SEQUENCE], 1);
-	assert_int_equal(model.conns[0].dir[0].again_packets, 2);
-	assert_int_equal(model.conns[0].dir[0].again_times[AGAIN_NAK], 1);
-	assert_int_equal(model.conns[0].dir[0].same_acks, 1);
+	assert_int_equal(model.conns[0].dir[0].retransmitted_packets, 2);
+	assert_int_equal(model.conns[0].dir[0].retransmissions[RETRANSMISSION_NAK], 1);
+	assert_int_equal(model.conns[0].dir[0].duplicate_acks, 1);
 	assert_true(model.conns[0].dir[0].first_nak_ns > 0);
 	model_close(&model);
 }
@@ -192,8 +192,8 @@ static void model_follow_of_packets_sent_ahead_finds_no_gap(void **state)
 	assert_int_equal(model_end(&model), 0);
 	dir = &model.conns[0].dir[0];
 	assert_int_equal(dir->messages, 6);
-	assert_int_equal(dir->again_packets, 0);
-	assert_int_equal(dir->late_packets, 0);
+	assert_int_equal(dir->retransmitted_packets, 0);
+	assert_int_equal(dir->out_of_order_packets, 0);
 	/* 10 and 11 never followed. */
 	assert_int_equal(dir->gaps, 1);
 	assert_int_equal(dir->missing_packets, 2);
@@ -225,8 +225,8 @@ static void model_follow_of_loss_among_packets_sent_ahead_counts_it(void **state
 	}
 	assert_int_equal(model_end(&model), 0);
 	dir = &model.conns[0].dir[0];
-	assert_int_equal(dir->again_packets, 1);
-	assert_int_equal(dir->again_times[AGAIN_NAK], 1);
+	assert_int_equal(dir->retransmitted_packets, 1);
+	assert_int_equal(dir->retransmissions[RETRANSMISSION_NAK], 1);
 	assert_int_equal(dir->missing_packets, 1);
 	assert_int_equal(dir->gaps, 1);
 	model_close(&model);
@@ -266,7 +266,7 @@ static void model_follow_of_responses_sent_ahead_finds_no_gap(void **state)
 					 .payload_bytes = KIT_MTU});
 	assert_int_equal(model_end(&model), 0);
 	dir = &model.conns[0].dir[0];
-	assert_int_equal(dir->again_responses, 0);
+	assert_int_equal(dir->retransmitted_responses, 0);
 	assert_int_equal(dir->gaps, 0);
 	assert_int_equal(dir->bytes, 6 * KIT_MTU);
 	model_close(&model);
@@ -284,8 +284,8 @@ static void model_follow_after_timeout_counts_wait(void **state)
 	kit_send_only(&kit, 5, 64);
 	kit_ack(&kit, 5, ACK_SYNDROME);
 	assert_int_equal(model_end(&model), 0);
-	assert_int_equal(model.conns[0].dir[0].again_times[AGAIN_TIMEOUT], 1);
-	assert_int_equal(model.conns[0].dir[0].again_wait_ns[AGAIN_TIMEOUT],
+	assert_int_equal(model.conns[0].dir[0].retransmissions[RETRANSMISSION_TIMEOUT], 1);
+	assert_int_equal(model.conns[0].dir[0].retransmission_wait_ns[RETRANSMISSION_TIMEOUT],
 			 67000000 + kit.step_ns);
 	model_close(&model);
 }
@@ -319,7 +319,7 @@ static void model_follow_of_read_skips_psns_of_response(void **state)
 	assert_int_equal(model_end(&model), 0);
 	assert_int_equal(model.conns[0].mtu_bytes, KIT_MTU);
 	assert_int_equal(model.conns[0].dir[0].gaps, 0);
-	assert_int_equal(model.conns[0].dir[0].again_packets, 0);
+	assert_int_equal(model.conns[0].dir[0].retransmitted_packets, 0);
 	assert_int_equal(model.conns[0].dir[0].bytes, 2 * KIT_MTU + 1 + 64);
 	model_close(&model);
 }
@@ -365,6 +365,61 @@ static void analysis_print_json_contains_the_counts(void **state)
 	conns = json_object_object_get(object, "connections");
 	assert_int_equal(json_object_array_length(conns), 1);
 	assert_non_null(strstr(text, "rejected the connection: reason 8"));
+	assert_non_null(strstr(text, "\"retransmitted_messages\":0"));
+	json_object_put(object);
+	free(text);
+	model_close(&model);
+}
+
+static int member_of(json_object *object, const char *key)
+{
+	json_object *member = NULL;
+
+	assert_true(json_object_object_get_ex(object, key, &member));
+	return json_object_get_int(member);
+}
+
+/* The keys are Wireshark's terms; docs/man/usrdma.1 lists them. */
+static void analysis_print_json_names_retransmissions_and_duplicate_acks(void **state)
+{
+	static const char *const private_keys[] = {"packets_sent_again", "responses_sent_again",
+						   "repeated_acks"};
+	struct analysis analysis;
+	struct model model;
+	struct kit kit;
+	char *text = NULL;
+	size_t bytes;
+	json_object *object, *dir;
+	FILE *file = open_memstream(&text, &bytes);
+
+	(void)state;
+	kit_open(&kit, &model);
+	kit_send_only(&kit, 5, 64);
+	kit_ack(&kit, 5, ACK_SYNDROME);
+	kit_ack(&kit, 5, ACK_SYNDROME);
+	kit_send_only(&kit, 6, 64);
+	kit_send_only(&kit, 6, 64);
+	kit_ack(&kit, 6, ACK_SYNDROME);
+	assert_int_equal(model_end(&model), 0);
+	analysis = (struct analysis){.model = &model, .source = "test"};
+	assert_int_equal(analysis_print_json(file, &analysis), 0);
+	fclose(file);
+	object = json_tokener_parse(text);
+	assert_non_null(object);
+	dir = json_object_array_get_idx(
+		json_object_object_get(
+			json_object_array_get_idx(json_object_object_get(object, "connections"), 0),
+			"requests_of_side"),
+		0);
+	assert_int_equal(member_of(dir, "packets"), 2);
+	assert_int_equal(member_of(dir, "retransmitted_packets"), 1);
+	assert_int_equal(member_of(dir, "retransmitted_responses"), 0);
+	assert_int_equal(member_of(dir, "retransmissions_after_timeout"), 1);
+	assert_int_equal(member_of(dir, "acks"), 3);
+	assert_int_equal(member_of(dir, "duplicate_acks"), 1);
+	assert_int_equal(member_of(dir, "out_of_order"), 0);
+	for (size_t i = 0; i < sizeof(private_keys) / sizeof(private_keys[0]); i++)
+		assert_null(strstr(text, private_keys[i]));
 	json_object_put(object);
 	free(text);
 	model_close(&model);
@@ -413,6 +468,7 @@ int main(void)
 		cmocka_unit_test(model_follow_of_read_skips_psns_of_response),
 		cmocka_unit_test(model_assign_notes_selects_side_by_qpn),
 		cmocka_unit_test(analysis_print_json_contains_the_counts),
+		cmocka_unit_test(analysis_print_json_names_retransmissions_and_duplicate_acks),
 		cmocka_unit_test(analysis_print_names_rnr_storm),
 	};
 

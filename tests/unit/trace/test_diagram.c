@@ -220,7 +220,7 @@ static void diagram_svg_of_split_write_shows_retransmitted_packets(void **state)
 	kit_ack(&kit, 8, ACK_SYNDROME);
 	assert_int_equal(model_end(&model), 0);
 	assert_int_equal(model.conns[0].dir[0].messages, 1);
-	assert_int_equal(model.conns[0].dir[0].again_packets, 3);
+	assert_int_equal(model.conns[0].dir[0].retransmitted_packets, 3);
 	svg = kit_diagram(&model, 0);
 	assert_well_formed(svg);
 	assert_int_equal(count_of(svg, "class=\"l msg\">RDMA WRITE 4,096 bytes<"), 1);

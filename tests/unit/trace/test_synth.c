@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/execute.h"
+#include "core/opcode.h"
 #include "local/ring.h"
 #include "tools/usrdma/trace/synth.h"
 #include "wire/aeth.h"
@@ -91,10 +92,11 @@ static int close_synth(void **state)
 	return 0;
 }
 
-static struct trace_event element(enum trace_type type, enum trace_element kind, uint32_t ssn,
+/* `kind`: enum trace_element, or the type of a request with a response of its own. */
+static struct trace_event element(enum trace_type type, unsigned int kind, uint32_t ssn,
 				  uint32_t bytes)
 {
-	bool is_response = kind >= TRACE_ELEMENT_ACK;
+	bool is_response = kind >= TRACE_ELEMENT_ACK && kind <= TRACE_ELEMENT_ATOMIC_RESULT;
 
 	return (struct trace_event){
 		.type = (uint8_t)type,
@@ -197,9 +199,10 @@ static void synth_put_retransmitted_send_keeps_its_psns(void **state)
 
 static void synth_put_read_reserves_the_psns_of_its_response(void **state)
 {
-	struct trace_event event = element(TRACE_FIFO_SENT, TRACE_ELEMENT_READ, 0, 2 * MTU);
+	struct trace_event event = element(TRACE_FIFO_SENT, CELL_READ, 0, 2 * MTU);
 
 	(void)state;
+	event.fifo.opcode = IBV_WR_RDMA_READ;
 	event.fifo.element_bytes = 0;
 	put(&event, REQUESTER);
 	assert_packet(0, OPCODE(RC, READ_REQUEST), FIRST_PSN, 0);
@@ -210,6 +213,45 @@ static void synth_put_read_reserves_the_psns_of_its_response(void **state)
 	assert_packet(0, OPCODE(RC, READ_RESPONSE_LAST), 0xffffff, MTU);
 	put_sent(TRACE_ELEMENT_SEND, 1, 0);
 	assert_packet(0, OPCODE(RC, SEND_ONLY), 0, 0);
+}
+
+/* Also of a type of element that this version does not have. */
+static void synth_put_request_has_the_operation_of_its_opcode(void **state)
+{
+	uint32_t ssn = 0;
+
+	(void)state;
+	for (unsigned int opcode = 0; opcode < WR_OPCODE_COUNT; opcode++) {
+		const struct wr_opcode_info *info = &wr_opcodes[opcode];
+		struct trace_event event = element(TRACE_FIFO_SENT, CELL_TYPE_COUNT, ssn, 8);
+		uint8_t packet_opcode;
+
+		if (!info->qp_types || info->kind != WR_KIND_REQUEST)
+			continue;
+		packet_opcode = opcode_make(OPCODE_TRANSPORT_RC, info->operation);
+		event.fifo.opcode = (uint8_t)opcode;
+		put(&event, REQUESTER);
+		assert_int_equal(count, 1);
+		assert_packet(0, packet_opcode, (FIRST_PSN + ssn) & 0xffffff,
+			      opcode_info(packet_opcode)->may_have_payload ? 8 : 0);
+		ssn++;
+	}
+	assert_true(ssn > 0);
+}
+
+static void synth_put_request_with_unknown_opcode_is_left_out(void **state)
+{
+	static const uint8_t opcodes[] = {TRACE_NO_OPCODE, WR_OPCODE_COUNT - 1, WR_OPCODE_COUNT,
+					  IBV_WR_SEND, IBV_WR_TSO};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(opcodes); i++) {
+		struct trace_event event = element(TRACE_FIFO_SENT, CELL_ATOMIC_WRITE, 0, 8);
+
+		event.fifo.opcode = opcodes[i];
+		put(&event, REQUESTER);
+		assert_int_equal(count, 0);
+	}
 }
 
 static void put_one_sided(enum ibv_wr_opcode opcode, uint32_t bytes, enum access_result status)
@@ -323,6 +365,8 @@ int main(void)
 		CASE(synth_put_received_element_of_traced_sender_is_a_repetition),
 		CASE(synth_put_retransmitted_send_keeps_its_psns),
 		CASE(synth_put_read_reserves_the_psns_of_its_response),
+		CASE(synth_put_request_has_the_operation_of_its_opcode),
+		CASE(synth_put_request_with_unknown_opcode_is_left_out),
 		CASE(synth_put_one_sided_operation_has_its_response),
 		CASE(synth_put_immediate_after_placed_data_completes_the_write),
 		CASE(synth_put_packets_of_a_long_message_are_limited),

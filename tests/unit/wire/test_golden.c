@@ -198,7 +198,7 @@ static void print_mad_captured_mad_matches_reference(void **state)
 		"primary.local_ack_timeout 19 private_data 36 bytes");
 	print_mad(line, sizeof(line), mads[1].bytes, MAD_BYTES);
 	assert_string_equal(line, "cm rej tid 0x24d80a092 remote_comm_id 0x92a0804d reason 8 "
-				  "(nobody listens)");
+				  "(no listener)");
 }
 
 int main(void)

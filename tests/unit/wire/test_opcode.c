@@ -233,6 +233,53 @@ static void opcode_of_send_returns_row_with_given_properties(void **state)
 			 OPCODE(UC, WRITE_MIDDLE));
 }
 
+static void opcode_fault_op_is_the_operation_of_the_name(void **state)
+{
+	static const struct {
+		const char *name; /* begin of the operation's name */
+		enum fault_op op;
+	} ops[] = {
+		{"SEND_", FAULT_OP_SEND},
+		{"WRITE_", FAULT_OP_WRITE},
+		{"READ_REQUEST", FAULT_OP_READ},
+		{"READ_RESPONSE_", FAULT_OP_READ_RESPONSE},
+		{"COMPARE_SWAP", FAULT_OP_ATOMIC},
+		{"FETCH_ADD", FAULT_OP_ATOMIC},
+		{"ATOMIC_ACK", FAULT_OP_ATOMIC_RESPONSE},
+		{"ATOMIC_WRITE", FAULT_OP_ATOMIC_WRITE},
+		{"FLUSH", FAULT_OP_FLUSH},
+		{"ACK", FAULT_OP_ACK},
+		{"NOTIFICATION", FAULT_OP_CNP},
+	};
+
+	(void)state;
+	for (unsigned opcode = 0; opcode < 256; opcode++) {
+		const struct opcode_info *info = opcode_info((uint8_t)opcode);
+		unsigned int matches = 0;
+
+		for (size_t i = 0; info && i < sizeof(ops) / sizeof(ops[0]); i++) {
+			const char *name = strchr(info->name, '_') + 1;
+
+			if (strncmp(name, ops[i].name, strlen(ops[i].name)) != 0)
+				continue;
+			assert_int_equal(opcode_fault_op(info), ops[i].op);
+			matches++;
+		}
+		assert_int_equal(matches, info != NULL);
+	}
+}
+
+/* A row that has no operation for fault rules, as that of a new opcode may be. */
+static void opcode_fault_op_of_unknown_request_is_none(void **state)
+{
+	static const struct opcode_info request = {
+		.name = "RC_NEW", .is_request = true, .is_only = true, .has_reth = true};
+
+	(void)state;
+	assert_int_equal(opcode_fault_op(&request), FAULT_OP_NONE);
+	assert_int_equal(opcode_fault_op(opcode_info(0xff)), FAULT_OP_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +287,8 @@ int main(void)
 		cmocka_unit_test(opcode_info_every_row_is_consistent),
 		cmocka_unit_test(opcode_info_numbers_match_public_header),
 		cmocka_unit_test(opcode_of_send_returns_row_with_given_properties),
+		cmocka_unit_test(opcode_fault_op_is_the_operation_of_the_name),
+		cmocka_unit_test(opcode_fault_op_of_unknown_request_is_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -152,25 +152,26 @@ static void find_naks(const struct findings *findings, int requester)
 		     text_of_time(time, dir->first_nak_ns - conn->first_data_ns));
 }
 
-static void find_again(const struct findings *findings, int requester)
+static void find_retransmissions(const struct findings *findings, int requester)
 {
-	static const char *const causes[AGAIN_CAUSES] = {
-		[AGAIN_TIMEOUT] = "after a timeout or a gap",
-		[AGAIN_NAK] = "after a NAK",
-		[AGAIN_RNR] = "after an RNR NAK",
+	static const char *const causes[RETRANSMISSION_CAUSES] = {
+		[RETRANSMISSION_TIMEOUT] = "after a timeout or a gap",
+		[RETRANSMISSION_NAK] = "after a NAK",
+		[RETRANSMISSION_RNR] = "after an RNR NAK",
 	};
 	const struct conn_dir *dir = &findings->conn->dir[requester];
 	char side[FINDING_BYTES], count[NUMBER_BYTES], time[NUMBER_BYTES];
 
-	for (int cause = 0; cause < AGAIN_CAUSES; cause++) {
-		if (!dir->again_times[cause])
+	for (int cause = 0; cause < RETRANSMISSION_CAUSES; cause++) {
+		if (!dir->retransmissions[cause])
 			continue;
 		find(findings,
 		     "%s retransmitted %s time%s %s, on average %s after the previous packet",
 		     name_side(findings, requester, side),
-		     text_of_count(count, dir->again_times[cause]), plural(dir->again_times[cause]),
-		     causes[cause],
-		     text_of_time(time, dir->again_wait_ns[cause] / dir->again_times[cause]));
+		     text_of_count(count, dir->retransmissions[cause]),
+		     plural(dir->retransmissions[cause]), causes[cause],
+		     text_of_time(time, dir->retransmission_wait_ns[cause] /
+						dir->retransmissions[cause]));
 	}
 }
 
@@ -228,7 +229,7 @@ void analysis_find(const struct model *model, const struct conn *conn,
 	for (int requester = 0; requester < 2; requester++) {
 		find_rnr(&findings, requester);
 		find_naks(&findings, requester);
-		find_again(&findings, requester);
+		find_retransmissions(&findings, requester);
 		find_missing(&findings, requester);
 	}
 	find_events(&findings);

@@ -46,16 +46,16 @@ static json_object *json_naks(const struct conn_dir *dir)
 	return object;
 }
 
-static void json_again(json_object *object, const struct conn_dir *dir)
+static void json_retransmissions(json_object *object, const struct conn_dir *dir)
 {
 	static const char *const times[] = {"retransmissions_after_timeout",
 					    "retransmissions_after_nak",
 					    "retransmissions_after_rnr_nak"};
 	static const char *const waits[] = {"timeout_wait_ns", "nak_wait_ns", "rnr_nak_wait_ns"};
 
-	for (int cause = 0; cause < AGAIN_CAUSES; cause++) {
-		json_count(object, times[cause], dir->again_times[cause]);
-		json_count(object, waits[cause], dir->again_wait_ns[cause]);
+	for (int cause = 0; cause < RETRANSMISSION_CAUSES; cause++) {
+		json_count(object, times[cause], dir->retransmissions[cause]);
+		json_count(object, waits[cause], dir->retransmission_wait_ns[cause]);
 	}
 }
 
@@ -72,15 +72,15 @@ static json_object *json_dir(const struct conn *conn, const struct conn_dir *dir
 	json_count(object, "atomics", dir->atomics);
 	json_count(object, "payload_bytes", dir->bytes);
 	json_count(object, "payload_bytes_per_second", analysis_bytes_per_s(conn, dir));
-	json_count(object, "packets_sent_again", dir->again_packets);
-	json_count(object, "responses_sent_again", dir->again_responses);
-	json_again(object, dir);
+	json_count(object, "retransmitted_packets", dir->retransmitted_packets);
+	json_count(object, "retransmitted_responses", dir->retransmitted_responses);
+	json_retransmissions(object, dir);
 	json_count(object, "gaps", dir->gaps);
 	json_count(object, "missing_psns", dir->missing_packets);
-	json_count(object, "out_of_order", dir->late_packets);
+	json_count(object, "out_of_order", dir->out_of_order_packets);
 	json_count(object, "lost_packets", dir->lost_packets);
 	json_count(object, "acks", dir->acks);
-	json_count(object, "repeated_acks", dir->same_acks);
+	json_count(object, "duplicate_acks", dir->duplicate_acks);
 	json_count(object, "rnr_naks", dir->rnr_naks);
 	json_count(object, "rnr_naks_in_sequence", dir->rnr_in_sequence_max);
 	json_object_object_add(object, "naks", json_naks(dir));
@@ -103,7 +103,7 @@ static void json_cm(json_object *object, const struct conn_cm *cm)
 {
 	json_object *member = json_object_new_object();
 
-	json_count(member, "repeated_messages", cm->repeated);
+	json_count(member, "retransmitted_messages", cm->repeated);
 	if (cm->rep_ns)
 		json_count(member, "reply_after_ns", cm->rep_ns - cm->req_ns);
 	if (cm->rtu_ns)

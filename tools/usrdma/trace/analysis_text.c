@@ -114,13 +114,15 @@ static void print_data(FILE *out, const struct conn *conn)
 		  text_of_bytes(texts[1], b->bytes));
 	print_rates(out, conn);
 	print_rtts(out, conn);
-	print_counts(out, "packets sent again", a->again_packets, b->again_packets, false);
-	print_counts(out, "responses sent again", a->again_responses, b->again_responses, false);
+	print_counts(out, "packets sent again", a->retransmitted_packets, b->retransmitted_packets,
+		     false);
+	print_counts(out, "responses sent again", a->retransmitted_responses,
+		     b->retransmitted_responses, false);
 	print_counts(out, "RNR NAKs received", a->rnr_naks, b->rnr_naks, false);
 	print_counts(out, "NAKs received", sum_naks(a), sum_naks(b), false);
-	print_counts(out, "repeated ACKs", a->same_acks, b->same_acks, false);
+	print_counts(out, "repeated ACKs", a->duplicate_acks, b->duplicate_acks, false);
 	print_counts(out, "missing PSNs", a->missing_packets, b->missing_packets, false);
-	print_counts(out, "out of order", a->late_packets, b->late_packets, false);
+	print_counts(out, "out of order", a->out_of_order_packets, b->out_of_order_packets, false);
 	print_counts(out, "lost packets", a->lost_packets, b->lost_packets, false);
 }
 

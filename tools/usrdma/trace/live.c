@@ -342,7 +342,7 @@ static int live_loop(struct live *live, pid_t program, const sigset_t *waiting)
 			fputs("usrdma: the trace lacks the last events: the processes write them "
 			      "faster than they are read\n",
 			      stderr);
-		/* Not by every line, because a write(2) takes longer than the lines. */
+		/* One write(2) for many lines: it takes longer than the lines themselves. */
 		fflush(stdout);
 		if (is_complete && tick % TICKS_PER_CHECK == 0)
 			drop_ended(live);

@@ -47,19 +47,24 @@ enum item_kind {
 
 /* Results of model_follow(). */
 enum item_flags {
-	ITEM_AGAIN = 1 << 0,	   /* a request or response that was sent before */
-	ITEM_AGAIN_FIRST = 1 << 1, /* the first packet of a retransmission */
-	ITEM_AFTER_GAP = 1 << 2,   /* `missing` PSNs before this packet are not in the trace */
-	ITEM_LATE = 1 << 3,	   /* fills a gap: out of order, or a retransmission */
-	ITEM_SAME_ACK = 1 << 4,	   /* acknowledges nothing new */
-	ITEM_LOST = 1 << 5,	   /* the receiver is traced and did not record the packet */
-	ITEM_CM_AGAIN = 1 << 6,	   /* a repeated CM message */
-	ITEM_CONTINUED = 1 << 7,   /* a further request of the same message */
-	ITEM_HAS_NEXT = 1 << 8,	   /* the next request is ITEM_CONTINUED */
+	ITEM_RETRANSMISSION = 1 << 0,	    /* a request or response that was sent before */
+	ITEM_RETRANSMISSION_FIRST = 1 << 1, /* the first packet of a retransmission */
+	ITEM_AFTER_GAP = 1 << 2,     /* `missing` PSNs before this packet are not in the trace */
+	ITEM_OUT_OF_ORDER = 1 << 3,  /* fills a gap: out of order, or a retransmission */
+	ITEM_DUPLICATE_ACK = 1 << 4, /* acknowledges nothing new */
+	ITEM_LOST = 1 << 5,	     /* the receiver is traced and did not record the packet */
+	ITEM_CM_RETRANSMISSION = 1 << 6, /* a repeated CM message */
+	ITEM_CONTINUED = 1 << 7,	 /* a further request of the same message */
+	ITEM_HAS_NEXT = 1 << 8,		 /* the next request is ITEM_CONTINUED */
 };
 
 /* Why a requester sent packets again: what the trace contains before them. */
-enum again_cause { AGAIN_TIMEOUT, AGAIN_NAK, AGAIN_RNR, AGAIN_CAUSES };
+enum retransmission_cause {
+	RETRANSMISSION_TIMEOUT,
+	RETRANSMISSION_NAK,
+	RETRANSMISSION_RNR,
+	RETRANSMISSION_CAUSES
+};
 
 struct item_packet {
 	uint64_t va;
@@ -122,7 +127,7 @@ struct item {
 	uint8_t side;	/* of the sender, or the owner of the note: 0 or 1 */
 	uint8_t kind;	/* enum item_kind */
 	uint16_t flags; /* enum item_flags */
-	uint8_t cause;	/* enum again_cause, with ITEM_AGAIN_FIRST */
+	uint8_t cause;	/* enum retransmission_cause, with ITEM_RETRANSMISSION_FIRST */
 	bool is_sent;	/* recorded by the sender, or on the network */
 	bool is_received;
 	union {
@@ -143,19 +148,20 @@ struct conn_side {
 
 /* The packets of one direction: requests of the side and the responses to them. */
 struct conn_dir {
-	uint64_t packets;	/* sent by the side, of all kinds, without retransmitted ones */
-	uint64_t again_packets; /* requests */
-	uint64_t again_responses;
-	uint64_t again_times[AGAIN_CAUSES];   /* retransmissions of one or more packets */
-	uint64_t again_wait_ns[AGAIN_CAUSES]; /* sum: last packet or NAK to the retransmission */
+	uint64_t packets; /* sent by the side, of all kinds, without retransmitted ones */
+	uint64_t retransmitted_packets; /* requests */
+	uint64_t retransmitted_responses;
+	uint64_t retransmissions[RETRANSMISSION_CAUSES]; /* retransmissions of one or more packets */
+	/* sum: last packet or NAK to the retransmission */
+	uint64_t retransmission_wait_ns[RETRANSMISSION_CAUSES];
 	uint64_t messages;
 	uint64_t sends, writes, reads, atomics;
 	uint64_t bytes; /* payload of requests and of READ responses to them */
 	uint64_t gaps, missing_packets;
-	uint64_t late_packets;
+	uint64_t out_of_order_packets;
 	uint64_t lost_packets;
 	uint64_t acks; /* received for requests of this side */
-	uint64_t same_acks;
+	uint64_t duplicate_acks;
 	uint64_t naks[AETH_CODES];
 	uint64_t rnr_naks;
 	uint64_t rnr_in_sequence_max; /* RNR NAKs without progress between them */

@@ -12,6 +12,7 @@
 
 #include "base/fault.h"
 #include "base/util.h"
+#include "model_arrival.h"
 #include "model_message.h"
 #include "wire/cm_msg.h"
 #include "wire/packet.h"
@@ -22,12 +23,11 @@
 #define READ_PSNS_MAX	 0x200000u
 /* From the record of a packet to the fault that drops it. */
 #define FAULT_DISTANCE_NS UINT64_C(1000000)
-#define LAST_PACKETS	  16
 
 struct sent_psn {
 	uint64_t time_ns; /* 0: empty */
 	uint32_t psn;
-	bool is_again; /* its response gives no round trip (Karn's algorithm) */
+	bool is_retransmission; /* its response gives no round trip (Karn's algorithm) */
 };
 
 /* The state of one direction. Owned by model_follow(). */
@@ -40,19 +40,21 @@ struct follow_dir {
 	uint32_t nak_psn;	/* of the last sequence NAK */
 	uint32_t next_response; /* PSN of the next new response with data */
 	uint32_t acked_psn;
-	uint64_t last_ns;	/* of a request, or of a NAK */
-	enum again_cause cause; /* if a retransmission follows */
+	uint64_t last_ns;		 /* of a request, or of a NAK */
+	enum retransmission_cause cause; /* if a retransmission follows */
 	uint64_t rnr_in_sequence;
-	struct message_part part, again_part; /* of new and of retransmitted requests */
+	struct message_part part, retransmitted_part; /* of new and of retransmitted requests */
 	struct sent_psn *sent;
 };
 
 struct follow {
 	struct conn *conn;
 	struct follow_dir dir[2];
-	uint32_t cm_seen[2];		    /* bits: enum cm_msg_type */
-	struct item *last[2][LAST_PACKETS]; /* ring of the packets that each side sent */
-	uint32_t last_count[2];
+	uint32_t cm_seen[2]; /* bits: enum cm_msg_type */
+	/* The items of the connection before the current one, in order of time. */
+	struct item *items;
+	const uint32_t *order;
+	uint32_t order_count;
 };
 
 static uint32_t psns_of_request(const struct conn *conn, const struct item_packet *packet,
@@ -80,20 +82,20 @@ static bool was_sent(struct follow_dir *state, uint32_t psn)
 }
 
 static void store_sent(struct follow_dir *state, uint32_t psn, uint32_t psns, uint64_t time_ns,
-		       bool is_again)
+		       bool is_retransmission)
 {
 	for (uint32_t i = 0; i < psns && i < SENT_SLOTS; i++)
 		*sent_slot(state, psn_add(psn, i)) = (struct sent_psn){time_ns, psn_add(psn, i),
-								       is_again};
+								       is_retransmission};
 }
 
 /* A request packet with a PSN that precedes the next new one. */
-static void follow_again(struct follow_dir *state, struct conn_dir *dir, struct item *item)
+static void follow_retransmission(struct follow_dir *state, struct conn_dir *dir, struct item *item)
 {
 	uint32_t psn = item->packet.psn;
 	bool is_unseen = !was_sent(state, psn) &&
 			 psn_diff(state->next_psn, psn) < (int32_t)SENT_SLOTS;
-	bool is_missing = state->cause == AGAIN_NAK && psn == state->nak_psn;
+	bool is_missing = state->cause == RETRANSMISSION_NAK && psn == state->nak_psn;
 
 	if (is_unseen && state->awaited_psns) {
 		state->awaited_psns--;
@@ -102,21 +104,22 @@ static void follow_again(struct follow_dir *state, struct conn_dir *dir, struct 
 		if (!is_missing)
 			return;
 	}
-	if (is_unseen && state->cause == AGAIN_TIMEOUT && dir->missing_packets) {
-		item->flags |= ITEM_LATE;
-		dir->late_packets++;
+	if (is_unseen && state->cause == RETRANSMISSION_TIMEOUT && dir->missing_packets) {
+		item->flags |= ITEM_OUT_OF_ORDER;
+		dir->out_of_order_packets++;
 		return;
 	}
-	item->flags |= ITEM_AGAIN;
-	dir->again_packets++;
-	if (psn == state->last_end_psn && state->cause == AGAIN_TIMEOUT && dir->again_packets > 1)
+	item->flags |= ITEM_RETRANSMISSION;
+	dir->retransmitted_packets++;
+	if (psn == state->last_end_psn && state->cause == RETRANSMISSION_TIMEOUT &&
+	    dir->retransmitted_packets > 1)
 		return;
-	item->flags |= ITEM_AGAIN_FIRST;
+	item->flags |= ITEM_RETRANSMISSION_FIRST;
 	item->cause = (uint8_t)state->cause;
-	dir->again_times[state->cause]++;
+	dir->retransmissions[state->cause]++;
 	if (item->time_ns > state->last_ns)
-		dir->again_wait_ns[state->cause] += item->time_ns - state->last_ns;
-	state->cause = AGAIN_TIMEOUT;
+		dir->retransmission_wait_ns[state->cause] += item->time_ns - state->last_ns;
+	state->cause = RETRANSMISSION_TIMEOUT;
 }
 
 static void follow_request(struct follow *follow, struct item *item, const struct opcode_info *info)
@@ -132,7 +135,7 @@ static void follow_request(struct follow *follow, struct item *item, const struc
 	state->has_requests = true;
 	ahead = psn_diff(packet->psn, state->next_psn);
 	if (ahead < 0) {
-		follow_again(state, dir, item);
+		follow_retransmission(state, dir, item);
 	} else {
 		if (ahead > 0 && packet->is_ahead) {
 			state->awaited_psns += (uint32_t)ahead;
@@ -142,16 +145,16 @@ static void follow_request(struct follow *follow, struct item *item, const struc
 			dir->gaps++;
 			dir->missing_packets += (uint32_t)ahead;
 		}
-		state->cause = AGAIN_TIMEOUT;
+		state->cause = RETRANSMISSION_TIMEOUT;
 	}
-	if (item->flags & ITEM_AGAIN) {
-		message_part_follow(&state->again_part, item, info);
+	if (item->flags & ITEM_RETRANSMISSION) {
+		message_part_follow(&state->retransmitted_part, item, info);
 	} else {
 		dir->packets++;
 		message_part_follow(&state->part, item, info);
 		message_count(dir, item, info);
 	}
-	store_sent(state, packet->psn, psns, item->time_ns, item->flags & ITEM_AGAIN);
+	store_sent(state, packet->psn, psns, item->time_ns, item->flags & ITEM_RETRANSMISSION);
 	state->last_end_psn = psn_add(packet->psn, psns);
 	if (psn_is_after(state->last_end_psn, state->next_psn))
 		state->next_psn = state->last_end_psn;
@@ -164,7 +167,7 @@ static void follow_rtt(struct follow_dir *state, struct conn_dir *dir, struct it
 	uint64_t end_ns = item->arrival_ns ? item->arrival_ns : item->time_ns;
 	uint64_t rtt_ns;
 
-	if (!was_sent(state, item->packet.psn) || slot->is_again || end_ns < slot->time_ns)
+	if (!was_sent(state, item->packet.psn) || slot->is_retransmission || end_ns < slot->time_ns)
 		return;
 	rtt_ns = end_ns - slot->time_ns;
 	slot->time_ns = 0;
@@ -186,8 +189,8 @@ static void follow_ack(struct follow_dir *state, struct conn_dir *dir, struct it
 
 	dir->acks++;
 	if (state->has_acks && !psn_is_after(psn, state->acked_psn)) {
-		item->flags |= ITEM_SAME_ACK;
-		dir->same_acks++;
+		item->flags |= ITEM_DUPLICATE_ACK;
+		dir->duplicate_acks++;
 		return;
 	}
 	state->has_acks = true;
@@ -205,7 +208,7 @@ static void follow_nak(struct follow_dir *state, struct conn_dir *dir, const str
 		dir->naks[code]++;
 		if (!dir->first_nak_ns)
 			dir->first_nak_ns = item->time_ns;
-		state->cause = AGAIN_NAK;
+		state->cause = RETRANSMISSION_NAK;
 		state->nak_psn = item->packet.psn;
 		return;
 	}
@@ -213,7 +216,7 @@ static void follow_nak(struct follow_dir *state, struct conn_dir *dir, const str
 	if (!dir->first_rnr_ns)
 		dir->first_rnr_ns = item->time_ns;
 	dir->rnr_wait_ns += aeth_rnr_wait_ns(code);
-	state->cause = AGAIN_RNR;
+	state->cause = RETRANSMISSION_RNR;
 	if (++state->rnr_in_sequence > dir->rnr_in_sequence_max)
 		dir->rnr_in_sequence_max = state->rnr_in_sequence;
 }
@@ -231,8 +234,8 @@ static bool follow_data(struct follow_dir *state, struct conn_dir *dir, struct i
 		return true;
 	}
 	if (state->has_responses && psn_is_before(psn, state->next_response)) {
-		item->flags |= ITEM_AGAIN;
-		dir->again_responses++;
+		item->flags |= ITEM_RETRANSMISSION;
+		dir->retransmitted_responses++;
 		return false;
 	}
 	/* The response to the next READ may begin at any later PSN. */
@@ -284,7 +287,6 @@ static void follow_packet(struct follow *follow, struct item *item)
 	struct conn *conn = follow->conn;
 	struct conn_dir *dir = &conn->dir[item->side];
 
-	follow->last[item->side][follow->last_count[item->side]++ % LAST_PACKETS] = item;
 	conn->packets++;
 	if (!conn->has_data)
 		conn->first_data_ns = item->time_ns;
@@ -316,7 +318,7 @@ static void follow_cm(struct follow *follow, struct item *item)
 	uint64_t *time_ns = NULL;
 
 	if (follow->cm_seen[item->side] & bit) {
-		item->flags |= ITEM_CM_AGAIN;
+		item->flags |= ITEM_CM_RETRANSMISSION;
 		cm->repeated++;
 		return;
 	}
@@ -351,30 +353,18 @@ static void follow_cm(struct follow *follow, struct item *item)
 		*time_ns = item->time_ns;
 }
 
-/* The packet of the other side that arrived last before the item, or NULL. */
-static struct item *last_arrival(const struct follow *follow, const struct item *item)
-{
-	struct item *last = NULL;
-
-	for (uint32_t i = 0; i < LAST_PACKETS; i++) {
-		struct item *packet = follow->last[!item->side][i];
-
-		if (packet && packet->arrival_ns && packet->arrival_ns <= item->time_ns &&
-		    (!last || packet->arrival_ns >= last->arrival_ns))
-			last = packet;
-	}
-	return last;
-}
-
 /* A fault point of the receiver drops the packet whose arrival the receiver recorded before. The event has no PSN. */
 static void follow_fault(struct follow *follow, const struct item *item)
 {
 	const struct item_note *note = &item->note;
-	struct item *packet = last_arrival(follow, item);
+	struct item *packet;
 
 	follow->conn->faults++;
-	if (note->status != FAULT_PACKET_RECEIVE || note->opcode != FAULT_DROP || !packet ||
-	    packet->flags & ITEM_LOST || item->time_ns - packet->arrival_ns > FAULT_DISTANCE_NS)
+	if (note->status != FAULT_PACKET_RECEIVE || note->opcode != FAULT_DROP)
+		return;
+	packet = model_last_arrival(follow->items, follow->order, follow->order_count, item);
+	if (!packet || packet->flags & ITEM_LOST ||
+	    item->time_ns - packet->arrival_ns > FAULT_DISTANCE_NS)
 		return;
 	packet->flags |= ITEM_LOST;
 	follow->conn->dir[!item->side].lost_packets++;
@@ -512,13 +502,19 @@ int model_follow(struct model *model)
 	if (starts)
 		order = sort_by_conn(model, starts);
 	for (uint32_t i = 0; order && sent && i < model->conn_count; i++) {
-		struct follow follow = {.conn = &model->conns[i]};
+		struct follow follow = {
+			.conn = &model->conns[i],
+			.items = model->items,
+			.order = order + at,
+		};
 
 		follow.dir[0].sent = sent;
 		follow.dir[1].sent = sent + SENT_SLOTS;
 		memset(sent, 0, sizeof(*sent) * SENT_SLOTS * 2);
-		for (; at < starts[i]; at++)
+		for (; at < starts[i]; at++) {
 			follow_item(&follow, &model->items[order[at]]);
+			follow.order_count++;
+		}
 		follow_end(&follow);
 	}
 	free(starts);
@@ -539,7 +535,7 @@ bool conn_has_trouble(const struct conn *conn)
 	for (int side = 0; side < 2; side++) {
 		const struct conn_dir *dir = &conn->dir[side];
 
-		if (dir->again_packets || dir->again_responses || dir->rnr_naks ||
+		if (dir->retransmitted_packets || dir->retransmitted_responses || dir->rnr_naks ||
 		    dir->lost_packets || dir->first_nak_ns)
 			return true;
 	}

@@ -13,45 +13,6 @@ static const char *name_at(const char *const *names, size_t count, uint32_t valu
 	return value < count && names[value] ? names[value] : "unknown";
 }
 
-const char *name_of_wr_opcode(uint32_t opcode)
-{
-	static const char *const names[] = {
-		[IBV_WR_RDMA_WRITE] = "RDMA WRITE",
-		[IBV_WR_RDMA_WRITE_WITH_IMM] = "RDMA WRITE with immediate",
-		[IBV_WR_SEND] = "SEND",
-		[IBV_WR_SEND_WITH_IMM] = "SEND with immediate",
-		[IBV_WR_RDMA_READ] = "RDMA READ",
-		[IBV_WR_ATOMIC_CMP_AND_SWP] = "COMPARE AND SWAP",
-		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "FETCH AND ADD",
-		[IBV_WR_LOCAL_INV] = "local invalidate",
-		[IBV_WR_BIND_MW] = "bind",
-		[IBV_WR_SEND_WITH_INV] = "SEND with invalidate",
-		[IBV_WR_FLUSH] = "FLUSH",
-		[IBV_WR_ATOMIC_WRITE] = "ATOMIC WRITE",
-	};
-
-	return name_at(names, COUNT(names), opcode);
-}
-
-const char *name_of_wc_opcode(uint32_t opcode)
-{
-	static const char *const names[] = {
-		[IBV_WC_SEND] = "SEND",
-		[IBV_WC_RDMA_WRITE] = "RDMA WRITE",
-		[IBV_WC_RDMA_READ] = "RDMA READ",
-		[IBV_WC_COMP_SWAP] = "COMPARE AND SWAP",
-		[IBV_WC_FETCH_ADD] = "FETCH AND ADD",
-		[IBV_WC_BIND_MW] = "bind",
-		[IBV_WC_LOCAL_INV] = "invalidate",
-		[IBV_WC_FLUSH] = "FLUSH",
-		[IBV_WC_ATOMIC_WRITE] = "ATOMIC WRITE",
-		[IBV_WC_RECV] = "receive",
-		[IBV_WC_RECV_RDMA_WITH_IMM] = "receive of immediate",
-	};
-
-	return name_at(names, COUNT(names), opcode);
-}
-
 const char *name_of_wc_status(uint32_t status)
 {
 	static const char *const names[] = {

@@ -4,9 +4,7 @@
 
 #include <stdint.h>
 
-/* Short names of the values in events; "unknown" for other values, never NULL. */
-const char *name_of_wr_opcode(uint32_t opcode);
-const char *name_of_wc_opcode(uint32_t opcode);
+/* Short names of the values in events; "unknown" for other values, never NULL. Those of opcodes are in core/opcode.h. */
 const char *name_of_wc_status(uint32_t status);
 const char *name_of_qp_state(uint32_t state);
 const char *name_of_cm_event(uint32_t event);

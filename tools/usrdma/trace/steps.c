@@ -78,7 +78,7 @@ static enum step_style style_of_packet(const struct item *item, const struct opc
 
 	if (item->flags & ITEM_LOST)
 		return STYLE_LOST;
-	if (item->flags & ITEM_AGAIN)
+	if (item->flags & ITEM_RETRANSMISSION)
 		return STYLE_AGAIN;
 	if (info->transport == OPCODE_TRANSPORT_CNP)
 		return STYLE_RNR;
@@ -104,7 +104,7 @@ static bool step_continues(const struct steps *steps, const struct step *step,
 	       (is_read_request || item->packet.psn == psn_next(step->last_psn)) &&
 	       item->packet.dst_qpn == first->packet.dst_qpn &&
 	       style_of_packet(item, info) == (enum step_style)step->style &&
-	       !(item->flags & (ITEM_AGAIN_FIRST | ITEM_AFTER_GAP));
+	       !(item->flags & (ITEM_RETRANSMISSION_FIRST | ITEM_AFTER_GAP));
 }
 
 static void build_packet(struct building *building, const struct item *item)
@@ -132,7 +132,7 @@ static void build_packet(struct building *building, const struct item *item)
 			    step->style == STYLE_ERROR || step->style == STYLE_LOST ||
 			    (item->flags & ITEM_AFTER_GAP) != 0;
 	sign_packet(steps, step);
-	if (item->flags & ITEM_AGAIN_FIRST && step->packets == 1)
+	if (item->flags & ITEM_RETRANSMISSION_FIRST && step->packets == 1)
 		step->wait_item = building->wait_from[item->side];
 	if (info->is_request)
 		building->wait_from[item->side] = step->item;
@@ -152,7 +152,7 @@ static void build_phase(struct building *building, const struct item *item, enum
 
 static void build_cm(struct building *building, const struct item *item)
 {
-	bool is_again = item->flags & ITEM_CM_AGAIN;
+	bool is_retransmission = item->flags & ITEM_CM_RETRANSMISSION;
 	enum step_style style = STYLE_CM;
 	struct step *step;
 
@@ -163,7 +163,7 @@ static void build_cm(struct building *building, const struct item *item)
 	if (item->cm.type == CM_MSG_REJ ||
 	    (item->cm.type == CM_MSG_SIDR_REP && item->cm.reason != CM_SIDR_VALID))
 		style = STYLE_ERROR;
-	else if (is_again)
+	else if (is_retransmission)
 		style = STYLE_AGAIN;
 	step = step_add(building, STEP_ARROW, style, item);
 	if (!step)

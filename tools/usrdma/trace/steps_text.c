@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "names.h"
+#include "core/opcode.h"
 #include "wire/cm_msg.h"
 #include "wire/line.h"
 #include "wire/packet.h"
@@ -87,19 +88,16 @@ static const struct item *item_of(const struct steps *steps, const struct step *
 /* The name of a request or response, without its length. */
 static const char *operation_name(const struct opcode_info *info, uint8_t opcode)
 {
+	int request = info->is_request ? wr_opcode_of_operation(opcode_operation_of(opcode)) : -1;
+
 	if (info->transport == OPCODE_TRANSPORT_CNP)
 		return "congestion notification";
-	if (info->is_flush)
-		return "FLUSH";
-	if (info->is_atomic_write)
-		return "ATOMIC WRITE";
-	if (info->is_atomic && info->is_response)
-		return "ATOMIC response";
+	if (request >= 0)
+		return wr_title((unsigned int)request);
 	if (info->is_atomic)
-		return opcode_operation_of(opcode) == OPCODE_FETCH_ADD ? "FETCH AND ADD" :
-									 "COMPARE AND SWAP";
+		return "ATOMIC response";
 	if (info->is_read)
-		return info->is_response ? "READ response" : "RDMA READ";
+		return "READ response";
 	if (info->is_write)
 		return "RDMA WRITE";
 	if (info->is_send)
@@ -216,12 +214,12 @@ static void add_packet_detail(struct line *line, const struct item *item, const 
 		line_add(line, DOT "immediate 0x%x", packet->imm);
 	if (item->rtt_ns && info->is_ack)
 		line_add(line, DOT "after %s", text_of_time(rtt, item->rtt_ns));
-	if (item->flags & ITEM_SAME_ACK)
+	if (item->flags & ITEM_DUPLICATE_ACK)
 		line_add(line, DOT "repeated");
 	if (item->flags & ITEM_AFTER_GAP)
 		line_add(line, DOT "after a gap of %u PSN%s", packet->missing,
 			 packet->missing == 1 ? "" : "s");
-	if (item->flags & ITEM_LATE)
+	if (item->flags & ITEM_OUT_OF_ORDER)
 		line_add(line, DOT "out of order");
 	if (packet->is_ahead)
 		line_add(line, DOT "sent ahead");
@@ -235,13 +233,14 @@ static void add_note_label(const struct steps *steps, struct line *line, const s
 
 	switch (item->kind) {
 	case ITEM_POST:
-		line_add(line, "post %s", name_of_wr_opcode(note->opcode));
+		line_add(line, "post %s", wr_title(note->opcode));
 		return;
 	case ITEM_COMPLETION:
 		if (note->status)
 			line_add(line, "%s", name_of_wc_status(note->status));
 		else
-			line_add(line, "%s complete", name_of_wc_opcode(note->opcode));
+			line_add(line, "%s complete",
+				 wr_title_of_wc((enum ibv_wc_opcode)note->opcode));
 		return;
 	case ITEM_QP_STATE:
 		line_add(line, "QP %s", name_of_qp_state(note->status));

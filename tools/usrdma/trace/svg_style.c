@@ -85,8 +85,8 @@ bool svg_trouble(const struct conn *conn, char *out, size_t out_bytes)
 		line_add(&line, "rejected: ");
 		line_add_words(&line, reason ? reason : "reason not known");
 	}
-	add_count(&line, dirs[0].again_packets + dirs[1].again_packets, "packet sent again",
-		  "packets sent again");
+	add_count(&line, dirs[0].retransmitted_packets + dirs[1].retransmitted_packets,
+		  "packet sent again", "packets sent again");
 	add_count(&line, dirs[0].lost_packets + dirs[1].lost_packets, "packet lost",
 		  "packets lost");
 	add_count(&line, dirs[0].rnr_naks + dirs[1].rnr_naks, "RNR NAK", "RNR NAKs");

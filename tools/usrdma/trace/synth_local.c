@@ -6,6 +6,7 @@
 
 #include "base/util.h"
 #include "core/execute.h"
+#include "core/opcode.h"
 #include "synth_private.h"
 #include "wire/aeth.h"
 #include "wire/grh.h"
@@ -206,16 +207,27 @@ static int put_message_element(struct synth *synth, struct flow *flow,
 	return emit_segment(synth, flow, &segment);
 }
 
+/* The properties of a request with a response of its own; NULL: another element, or an opcode of a newer version. */
+static const struct wr_opcode_info *request_info(const struct trace_fifo *fifo)
+{
+	const struct wr_opcode_info *info = wr_opcode_of_qp(IBV_QPT_RC,
+							    (enum ibv_wr_opcode)fifo->opcode);
+
+	return info && info->kind == WR_KIND_REQUEST ? info : NULL;
+}
+
 /* A request of one packet that has a response of its own. */
 static int put_request_element(struct synth *synth, struct flow *flow,
-			       const struct trace_fifo *fifo)
+			       const struct trace_fifo *fifo, const struct wr_opcode_info *info)
 {
-	bool is_read = fifo->element_type == TRACE_ELEMENT_READ;
-	bool is_compare = fifo->element_type == TRACE_ELEMENT_COMPARE_SWAP;
+	uint8_t opcode = opcode_make(OPCODE_TRANSPORT_RC, info->operation);
+	bool is_read = info->response == WR_RESPONSE_READ;
+	bool is_compare = info->has_compare;
 	uint32_t response_bytes = is_read ? fifo->message_bytes : 0;
 	const struct flow_message *message = flow_begin(
 		flow, fifo->message_seq, flow_packets_of(flow, response_bytes), response_bytes);
 	struct packet packet = {
+		.opcode = opcode,
 		.psn = message->psn,
 		.va = fifo->remote_addr,
 		.rkey = fifo->rkey,
@@ -227,29 +239,13 @@ static int put_request_element(struct synth *synth, struct flow *flow,
 	};
 	struct synth_payload payload = {0};
 
-	switch (fifo->element_type) {
-	case TRACE_ELEMENT_READ:
-		packet.opcode = OPCODE(RC, READ_REQUEST);
-		break;
-	case TRACE_ELEMENT_COMPARE_SWAP:
-		packet.opcode = OPCODE(RC, COMPARE_SWAP);
-		break;
-	case TRACE_ELEMENT_FETCH_ADD:
-		packet.opcode = OPCODE(RC, FETCH_ADD);
-		break;
-	case TRACE_ELEMENT_FLUSH:
-		packet.opcode = OPCODE(RC, FLUSH);
-		break;
-	default:
-		packet.opcode = OPCODE(RC, ATOMIC_WRITE);
+	if (opcode_info(opcode)->may_have_payload)
 		payload = (struct synth_payload){fifo->payload, fifo->payload_bytes,
-						 sizeof(uint64_t)};
-		break;
-	}
+						 info->exact_bytes};
 	return synth_emit(synth, flow, false, &packet, payload, NULL);
 }
 
-/* An element of the response to the flow's READ, or to its FLUSH or ATOMIC WRITE. */
+/* An element of the response to the flow's READ, or without data to another request. */
 static int put_read_data(struct synth *synth, struct flow *flow, const struct flow_message *message,
 			 const struct trace_fifo *fifo)
 {
@@ -360,6 +356,7 @@ static bool is_well_formed(const struct trace_fifo *fifo)
 int synth_fifo(struct synth *synth, const struct trace_record *record)
 {
 	const struct trace_fifo *fifo = &record->event.fifo;
+	const struct wr_opcode_info *request = request_info(fifo);
 	struct flow *sender, *requester;
 
 	if (!is_well_formed(fifo))
@@ -371,12 +368,6 @@ int synth_fifo(struct synth *synth, const struct trace_record *record)
 	case TRACE_ELEMENT_SEND:
 	case TRACE_ELEMENT_WRITE:
 		return put_message_element(synth, sender, fifo);
-	case TRACE_ELEMENT_READ:
-	case TRACE_ELEMENT_COMPARE_SWAP:
-	case TRACE_ELEMENT_FETCH_ADD:
-	case TRACE_ELEMENT_ATOMIC_WRITE:
-	case TRACE_ELEMENT_FLUSH:
-		return put_request_element(synth, sender, fifo);
 	case TRACE_ELEMENT_DATAGRAM:
 		return put_datagram(synth, sender, fifo);
 	case TRACE_ELEMENT_ACK:
@@ -387,7 +378,7 @@ int synth_fifo(struct synth *synth, const struct trace_record *record)
 		requester = flow_find(synth, record->event.qpn);
 		return requester ? put_response_element(synth, requester, fifo) : 0;
 	default:
-		return 0;
+		return request ? put_request_element(synth, sender, fifo, request) : 0;
 	}
 }
 
