@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bench-futex [ROUND-TRIPS]: ping-pong of two processes that sleep in futex(2) on words of shared memory, each on its
- * own processor. Prints the median of half of the round-trip time, as perftest's latency tests do (t_typical).
+ * bench-futex [ROUND-TRIPS]: ping-pong of two processes that sleep in futex(2) on words of shared
+ * memory, each on its own processor. Prints the median of half of the round-trip time, as
+ * perftest's latency tests do (t_typical).
  */
 #include <errno.h>
 #include <limits.h>
@@ -47,7 +48,10 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Runs on processor `index` of those that this process may use, counted from 0 and modulo their number. */
+/*
+ * Runs on processor `index` of those that this process may use, counted from 0 and modulo their
+ * number.
+ */
 static void run_on_processor(int index)
 {
 	cpu_set_t allowed, own;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Prints the median time, in nanoseconds, to post and poll one 8-byte RDMA WRITE while MRS memory regions and QPS queue pairs
- * exist. Successive WRITEs use different queue pairs and regions, so that the time includes their look-up.
+ * Prints the median time, in nanoseconds, to post and poll one 8-byte RDMA WRITE while MRS memory
+ * regions and QPS queue pairs exist. Successive WRITEs use different queue pairs and regions, so
+ * that the time includes their look-up.
  *
  *	bench-lookup MRS QPS
  */
@@ -167,7 +168,10 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < ROUNDS; i++) {
 		uint64_t start_ns = now_ns();
 
-		/* Each round uses the same few objects, with distant indices: the look-up is measured, not cache misses. */
+		/*
+		 * Each round uses the same few objects, with distant indices: the look-up is
+		 * measured, not cache misses.
+		 */
 		for (unsigned int k = 0; k < ROUND_SIZE; k++)
 			write_once(&field, k * (field.mr_count / ROUND_SIZE + 1));
 		took_ns[i] = (now_ns() - start_ns) / ROUND_SIZE;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bench-messages [LIST [THREADS]]: prints the processor time of one SEND of 8 bytes, in nanoseconds, sender and receiver
- * together. Each thread sends from one QP of this process to another, LIST work requests at a call, polls both completion
- * queues, and has objects of its own. The lowest of ROUNDS rounds is printed: other processes make a round only longer.
- * Also prints the messages of all threads in a second of wall-clock time.
+ * bench-messages [LIST [THREADS]]: prints the processor time of one SEND of 8 bytes, in
+ * nanoseconds, sender and receiver together. Each thread sends from one QP of this process to
+ * another, LIST work requests at a call, polls both completion queues, and has objects of its own.
+ * The lowest of ROUNDS rounds is printed: other processes make a round only longer. Also prints the
+ * messages of all threads in a second of wall-clock time.
  */
 #include <errno.h>
 #include <pthread.h>

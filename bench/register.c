@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Prints the median times, in nanoseconds, to register and to deregister 1 GiB of memory that was never accessed. */
+/*
+ * Prints the median times, in nanoseconds, to register and to deregister 1 GiB of memory that was
+ * never accessed.
+ */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

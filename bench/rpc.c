@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Remote procedure calls: each of CONNECTIONS threads keeps DEPTH requests of 64 bytes outstanding,
- * and a thread of the server answers each with BYTES. Over RDMA the server answers with a WRITE into the client's buffer and
- * a SEND. Over TCP each side receives all bytes that have arrived with one system call, and sends all answers or requests
- * that follow with another. The threads wait in ibv_get_cq_event() or recv(2), or in poll(2) for the descriptor of the channel or
- * connection (select), or they poll. Prints the requests answered in a second.
+ * and a thread of the server answers each with BYTES. Over RDMA the server answers with a WRITE
+ * into the client's buffer and a SEND. Over TCP each side receives all bytes that have arrived with
+ * one system call, and sends all answers or requests that follow with another. The threads wait in
+ * ibv_get_cq_event() or recv(2), or in poll(2) for the descriptor of the channel or connection
+ * (select), or they poll. Prints the requests answered in a second.
  *
  *	bench-rpc rdma|tcp PORT DEVICE GID-INDEX wait|select|spin
  *		the server, for one client
@@ -231,7 +232,10 @@ static void connection_open(struct connection *c, bool is_server)
 		require(read_all(c->fd, &c->theirs, sizeof(c->theirs)), "the client's parameters");
 		c->mine = c->theirs;
 	}
-	/* With USRDMA_SHARE=on, `usrdma run` makes this memory shareable, like the huge pages of targets of NVMe over Fabrics. */
+	/*
+	 * With USRDMA_SHARE=on, `usrdma run` makes this memory shareable, like the huge pages of
+	 * targets of NVMe over Fabrics.
+	 */
 	c->buffer = aligned_alloc(PAGE_BYTES, buffer_bytes(c));
 	require(c->buffer, "aligned_alloc");
 	memset(c->buffer, 0, buffer_bytes(c));
@@ -298,8 +302,9 @@ static int rdma_receive(struct connection *c)
 }
 
 /*
- * Waits for messages of `bytes` at `to`, where *partial bytes of the next one are. Returns their number, or -1 at the end.
- * Only the number of bytes is used, so the last part of a message stays counted but is not moved.
+ * Waits for messages of `bytes` at `to`, where *partial bytes of the next one are. Returns their
+ * number, or -1 at the end. Only the number of bytes is used, so the last part of a message stays
+ * counted but is not moved.
  */
 static int tcp_receive(const struct connection *c, uint8_t *to, size_t bytes, size_t *partial)
 {
@@ -329,7 +334,10 @@ static void *tcp_serve(void *arg)
 	return NULL;
 }
 
-/* Waits until the client has acknowledged the message that was posted last. The exit of the process ends the QP. */
+/*
+ * Waits until the client has acknowledged the message that was posted last. The exit of the process
+ * ends the QP.
+ */
 static void rdma_wait_until_sent(const struct connection *c)
 {
 	struct ibv_wc wc;
@@ -349,13 +357,16 @@ static void *rdma_serve(void *arg)
 
 	while ((n = rdma_receive(c)) > 0) {
 		/*
-		 * The last request of a client is all ones. It comes only after the client has all answers: read after
-		 * post_send(), the buffer may contain a request that is not among these n.
+		 * The last request of a client is all ones. It comes only after the client has all
+		 * answers: read after post_send(), the buffer may contain a request that is not
+		 * among these n.
 		 */
 		bool is_last = c->buffer[(size_t)DEPTH_MAX * (c->mine.bytes + REQUEST_BYTES)] ==
 			       0xff;
 
-		/* The answer's number is then a multiple of SIGNAL_EVERY, so that it is signaled. */
+		/*
+		 * The answer's number is then a multiple of SIGNAL_EVERY, so that it is signaled.
+		 */
 		if (is_last)
 			c->posted |= SIGNAL_EVERY - 1;
 		for (int i = 0; i < n; i++)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ping-pong of UDP datagrams between two processes that poll nonblocking sockets. Prints the median of half of the
- * round-trip time, as perftest's latency tests do (t_typical).
+ * Ping-pong of UDP datagrams between two processes that poll nonblocking sockets. Prints the median
+ * of half of the round-trip time, as perftest's latency tests do (t_typical).
  *
  *	bench-udp PORT					the server, for one client
  *	bench-udp PORT HOST BYTES ROUND-TRIPS		the client
  *
- * The client ends the server with an empty datagram. Datagrams are not sent again: the client fails if no reply arrives
- * within a second.
+ * The client ends the server with an empty datagram. Datagrams are not sent again: the client fails
+ * if no reply arrives within a second.
  */
 #include <arpa/inet.h>
 #include <errno.h>

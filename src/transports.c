@@ -28,7 +28,10 @@ static uint64_t monotonic(void *arg)
 
 #define CC_NAMES_BYTES 64
 
-/* USRDMA_ROCE_CC is for experiments: it selects the congestion control of RoCE. Not supported for production use. */
+/*
+ * USRDMA_ROCE_CC is for experiments: it selects the congestion control of RoCE. Not supported for
+ * production use.
+ */
 static void transports_choose_cc(struct engine *engine)
 {
 	const char *name = secure_getenv("USRDMA_ROCE_CC");

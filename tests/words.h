@@ -9,8 +9,9 @@
 #include <stdint.h>
 
 /*
- * A litmus test of copies that keep aligned words whole. All bytes of a block are equal, and have another value after each
- * copy. The bytes of each aligned word of 2, 4 and 8 bytes in the block are therefore equal: otherwise the word is torn.
+ * A litmus test of copies that keep aligned words whole. All bytes of a block are equal, and have
+ * another value after each copy. The bytes of each aligned word of 2, 4 and 8 bytes in the block
+ * are therefore equal: otherwise the word is torn.
  */
 
 /* The largest aligned word that begins at the address and is in the block. bytes is not 0. */
@@ -87,8 +88,9 @@ struct words_block {
 };
 
 /*
- * A thread that loads or stores the words of the block that the test copies to or from. The test chooses the next block without
- * waiting for the thread: the bytes of every block are equal at first.
+ * A thread that loads or stores the words of the block that the test copies to or from. The test
+ * chooses the next block without waiting for the thread: the bytes of every block are equal at
+ * first.
  */
 struct words_thread {
 	const struct words_block *_Atomic block;

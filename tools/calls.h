@@ -3,7 +3,8 @@
 #define TOOLS_CALLS_H
 
 /*
- * The functions of sockets and of rsockets with the same interface, so that a program can use either.
+ * The functions of sockets and of rsockets with the same interface, so that a program can use
+ * either.
  */
 
 #include <poll.h>
@@ -41,7 +42,8 @@ bool calls_is_busy(ssize_t moved);
 int calls_await(const struct calls *calls, int fd, short events);
 
 /*
- * Waits for a connection and accepts it; the listener may be non-blocking. -1 after an error message.
+ * Waits for a connection and accepts it; the listener may be non-blocking. -1 after an error
+ * message.
  */
 int calls_accept(const struct calls *calls, int listener);
 

@@ -4,10 +4,11 @@
  *
  *	cm-reach HOST COUNT
  *
- * Each attempt connects to a port of the host where no program listens, so that the host's communication manager answers with
- * a REJ, be it usrdma's, the kernel's or a NIC's. Prints one line for each attempt: "answer MICROSECONDS" or "no answer: CAUSE".
- * An attempt that the host refuses with an ICMP message is the last one: hosts limit the rate of these messages, and the next
- * check of `usrdma doctor` needs one.
+ * Each attempt connects to a port of the host where no program listens, so that the host's
+ * communication manager answers with a REJ, be it usrdma's, the kernel's or a NIC's. Prints one
+ * line for each attempt: "answer MICROSECONDS" or "no answer: CAUSE". An attempt that the host
+ * refuses with an ICMP message is the last one: hosts limit the rate of these messages, and the
+ * next check of `usrdma doctor` needs one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -40,7 +41,10 @@ static int connect_once(struct rdma_cm_id *id, struct sockaddr *address)
 		rdma_disconnect(id);
 		return 0;
 	}
-	/* An ICMP message that UDP port 4791 is closed gives the same errno as a REJ, but another event. */
+	/*
+	 * An ICMP message that UDP port 4791 is closed gives the same errno as a REJ, but another
+	 * event.
+	 */
 	return id->event && id->event->event == RDMA_CM_EVENT_REJECTED ? 0 : errno;
 }
 

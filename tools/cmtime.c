@@ -2,9 +2,9 @@
 /*
  * cmtime: measures the duration of each step of connection establishment and release.
  *
- * The client executes a step for all connections before the next step. It starts an asynchronous step for all
- * connections and then waits for all of them. The server accepts all connections, disconnects when a client
- * disconnects, and runs until it is killed.
+ * The client executes a step for all connections before the next step. It starts an asynchronous
+ * step for all connections and then waits for all of them. The server accepts all connections,
+ * disconnects when a client disconnects, and runs until it is killed.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -52,7 +52,10 @@ static struct options {
 	int timeout_ms;
 } options = {.port = "7471", .connections = 100, .retries = 2, .timeout_ms = 2000};
 
-/* One connection of the client, with the start and end time of each step; 0: the step has not started or ended. */
+/*
+ * One connection of the client, with the start and end time of each step; 0: the step has not
+ * started or ended.
+ */
 struct node {
 	struct rdma_cm_id *id;
 	bool has_failed;
@@ -352,7 +355,10 @@ static bool is_over(enum rdma_cm_event_type type)
 	       type == RDMA_CM_EVENT_DEVICE_REMOVAL;
 }
 
-/* rdma_destroy_id() waits until all events of the id are acknowledged, so each event is acknowledged first. */
+/*
+ * rdma_destroy_id() waits until all events of the id are acknowledged, so each event is
+ * acknowledged first.
+ */
 static int serve(const struct rdma_cm_id *listener)
 {
 	enum rdma_cm_event_type type;

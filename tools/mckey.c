@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mckey: joins a multicast group with one or more UD queue pairs, and sends datagrams to the group or receives them.
+ * mckey: joins a multicast group with one or more UD queue pairs, and sends datagrams to the group
+ * or receives them.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -227,7 +228,10 @@ static void handle(struct rdma_cm_event *event)
 	}
 }
 
-/* The device is chosen by the group's IP address. If the group is a GID, the local address chooses the device. */
+/*
+ * The device is chosen by the group's IP address. If the group is a GID, the local address chooses
+ * the device.
+ */
 static int node_start(struct node *node)
 {
 	struct sockaddr *local = options.local ? (struct sockaddr *)&test.local : NULL;

@@ -2,12 +2,13 @@
 /*
  * rcopy: copies a file to another host, over an rsocket.
  *
- * The client sends the commands OPEN, WRITE and CLOSE. The server responds to each command with an errno. A message
- * is a struct header, followed by data of the length in the header. The content of the file follows the WRITE
- * message. Numbers are in host byte order, as in rdma-core's program of this name: both hosts must have the same byte
- * order.
+ * The client sends the commands OPEN, WRITE and CLOSE. The server responds to each command with an
+ * errno. A message is a struct header, followed by data of the length in the header. The content of
+ * the file follows the WRITE message. Numbers are in host byte order, as in rdma-core's program of
+ * this name: both hosts must have the same byte order.
  *
- * The server does not authenticate clients: any client can write all files that the server's user can write.
+ * The server does not authenticate clients: any client can write all files that the server's user
+ * can write.
  */
 #include <errno.h>
 #include <fcntl.h>

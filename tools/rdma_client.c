@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_client: sends one message to rdma_server and receives its response. A minimal example: it uses synchronous
- * calls, and rdma_create_ep() creates all objects of the connection.
+ * rdma_client: sends one message to rdma_server and receives its response. A minimal example: it
+ * uses synchronous calls, and rdma_create_ep() creates all objects of the connection.
  */
 #include <getopt.h>
 #include <rdma/rdma_cma.h>
@@ -21,7 +21,10 @@ static int exchange(struct rdma_cm_id *id, struct ibv_mr *sent_mr, struct ibv_mr
 {
 	struct ibv_wc wc;
 
-	/* The receive is posted before the connection is established, so that it precedes the response. */
+	/*
+	 * The receive is posted before the connection is established, so that it precedes the
+	 * response.
+	 */
 	if (rdma_post_recv(id, NULL, received, sizeof(received), received_mr))
 		return tool_fail("rdma_post_recv");
 	if (rdma_connect(id, NULL))
@@ -56,7 +59,10 @@ static int run(const char *server, const char *port)
 		return error;
 	received_mr = rdma_reg_msgs(id, received, sizeof(received));
 	sent_mr = rdma_reg_msgs(id, sent, sizeof(sent));
-	/* rdma_create_ep() has set attr.cap to the QP's actual capabilities. The message is sent inline if it fits. */
+	/*
+	 * rdma_create_ep() has set attr.cap to the QP's actual capabilities. The message is sent
+	 * inline if it fits.
+	 */
 	if (received_mr && sent_mr)
 		error = exchange(id, sent_mr, received_mr,
 				 attr.cap.max_inline_data >= MESSAGE_BYTES ? IBV_SEND_INLINE : 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_server: responds to one message of rdma_client. It uses synchronous calls. rdma_get_request() creates the QP
- * of the connection with the attributes that were passed to rdma_create_ep().
+ * rdma_server: responds to one message of rdma_client. It uses synchronous calls.
+ * rdma_get_request() creates the QP of the connection with the attributes that were passed to
+ * rdma_create_ep().
  */
 #include <getopt.h>
 #include <rdma/rdma_cma.h>

@@ -2,8 +2,8 @@
 /*
  * rdma_xclient: sends one message to rdma_xserver, over an RC or XRC connection.
  *
- * With XRC each message carries the number of the shared receive queue whose receive it uses. The server sends this
- * number in the private data of its accept.
+ * With XRC each message carries the number of the shared receive queue whose receive it uses. The
+ * server sends this number in the private data of its accept.
  */
 #include <endian.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
 /*
  * rdma_xserver: receives one message of rdma_xclient, over an RC or XRC connection.
  *
- * An XRC receive QP has no receive queue. Its receives are in a shared receive queue; each message carries the number
- * of an SRQ. The private data of the accept carries the number to the client.
+ * An XRC receive QP has no receive queue. Its receives are in a shared receive queue; each message
+ * carries the number of an SRQ. The private data of the accept carries the number to the client.
  */
 #include <endian.h>
 #include <errno.h>
@@ -23,7 +23,10 @@ static const char *port = "7471";
 static enum ibv_qp_type type = IBV_QPT_RC;
 static uint8_t message[MESSAGE_BYTES];
 
-/* The shared receive queue of an XRC connection, and its number, which the private data of the accept carries. */
+/*
+ * The shared receive queue of an XRC connection, and its number, which the private data of the
+ * accept carries.
+ */
 static int make_srq(struct rdma_cm_id *id, __be32 *notified)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 1, .max_sge = 1}};

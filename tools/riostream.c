@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * riostream: measures the throughput and latency of riowrite(), which writes directly to the peer's memory.
+ * riostream: measures the throughput and latency of riowrite(), which writes directly to the peer's
+ * memory.
  *
- * Each side maps one buffer for its peer, and writes from its own buffer to the peer's. A side polls the last byte of
- * its buffer; its turn begins when the byte has the expected number. The client's turns end with even numbers, the
- * server's with odd numbers; the numbers increase. A turn has several transfers; only the last one carries the new
- * number.
+ * Each side maps one buffer for its peer, and writes from its own buffer to the peer's. A side
+ * polls the last byte of its buffer; its turn begins when the byte has the expected number. The
+ * client's turns end with even numbers, the server's with odd numbers; the numbers increase. A turn
+ * has several transfers; only the last one carries the new number.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -28,8 +29,8 @@
 #define LOOKS_PER_CHECK 1000 /* number of polls of the buffer between checks of the connection */
 
 /*
- * The peer writes to the buffer while this program reads it. This data race is intended, so ThreadSanitizer is
- * disabled.
+ * The peer writes to the buffer while this program reads it. This data race is intended, so
+ * ThreadSanitizer is disabled.
  */
 #define SHARED_WITH_PEER __attribute__((no_sanitize("thread")))
 
@@ -73,8 +74,8 @@ static int await(short what)
 }
 
 /*
- * Sends or receives the bytes that synchronise the start of a test. rdma-core's program receives them into its mapped
- * buffer, so they must differ from all valid numbers.
+ * Sends or receives the bytes that synchronise the start of a test. rdma-core's program receives
+ * them into its mapped buffer, so they must differ from all valid numbers.
  */
 static int sync_turn(bool is_ours)
 {
@@ -197,8 +198,8 @@ SHARED_WITH_PEER static int run_test(const struct stream_test *test)
 /* ---- Connecting ---- */
 
 /*
- * The inline size and the number of mappable buffers are set before the connection; an accepted connection inherits them
- * from the listener.
+ * The inline size and the number of mappable buffers are set before the connection; an accepted
+ * connection inherits them from the listener.
  */
 static int set_queues(int fd)
 {

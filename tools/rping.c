@@ -2,8 +2,8 @@
 /*
  * rping: transfers a text from the client to the server by RDMA READ, and back by RDMA WRITE.
  *
- * The figure shows one round. The client's messages (struct advert) contain the address and rkey of one of its buffers. The
- * server's messages have the same length; their content is not used.
+ * The figure shows one round. The client's messages (struct advert) contain the address and rkey of
+ * one of its buffers. The server's messages have the same length; their content is not used.
  *
  *	client					server
  *	fills `out` with text
@@ -57,8 +57,9 @@ static struct options {
 } options = {.port = DEFAULT_PORT, .size_bytes = 64};
 
 /*
- * One connection and its objects. It has its own event channel, so that its thread receives no events of other
- * connections, and two CQs, so that completions of receives and of sends are separate.
+ * One connection and its objects. It has its own event channel, so that its thread receives no
+ * events of other connections, and two CQs, so that completions of receives and of sends are
+ * separate.
  */
 struct ping {
 	struct rdma_event_channel *events;
@@ -81,7 +82,10 @@ struct ping {
 
 /* ---- Objects of a connection ---- */
 
-/* Modifies a QP that was not created by rdma_create_qp(). rdma_init_qp_attr() provides the attributes. */
+/*
+ * Modifies a QP that was not created by rdma_create_qp(). rdma_init_qp_attr() provides the
+ * attributes.
+ */
 static int qp_move(struct ping *ping, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
@@ -143,7 +147,9 @@ static int post_receive(struct ping *ping)
 	return errno ? -1 : 0;
 }
 
-/* Creates all objects of a connection whose id is bound to a device, and posts the first receive. */
+/*
+ * Creates all objects of a connection whose id is bound to a device, and posts the first receive.
+ */
 static int ping_equip(struct ping *ping)
 {
 	ping->wakeups = ibv_create_comp_channel(ping->id->verbs);
@@ -244,7 +250,10 @@ static int await(struct ping *ping, struct ibv_cq *cq)
 
 /* ---- The protocol ---- */
 
-/* Posts one WR and waits for its completion. An RDMA operation accesses the buffer of the peer's last message. */
+/*
+ * Posts one WR and waits for its completion. An RDMA operation accesses the buffer of the peer's
+ * last message.
+ */
 static int carry_out(struct ping *ping, enum ibv_wr_opcode opcode, void *addr, struct ibv_mr *mr,
 		     uint32_t size_bytes)
 {
@@ -268,7 +277,10 @@ static int send_advert(struct ping *ping)
 	return carry_out(ping, IBV_WR_SEND, &ping->sent, ping->sent_mr, sizeof(ping->sent));
 }
 
-/* The server's part of half a round: receives an advert, executes the RDMA operation, sends a message. */
+/*
+ * The server's part of half a round: receives an advert, executes the RDMA operation, sends a
+ * message.
+ */
 static int serve_buffer(struct ping *ping, enum ibv_wr_opcode opcode)
 {
 	uint32_t size_bytes;
@@ -303,7 +315,10 @@ static int serve(struct ping *ping)
 	return errno == ECONNRESET ? 0 : -1;
 }
 
-/* Writes the text of a round: a head, then a sequence of letters whose first letter advances by one each round. */
+/*
+ * Writes the text of a round: a head, then a sequence of letters whose first letter advances by one
+ * each round.
+ */
 static void fill(char *text, int round)
 {
 	int letter = 'A' + round % ('z' - 'A' + 1);
@@ -365,7 +380,10 @@ static int accept_request(struct ping *ping)
 	return expect(ping, RDMA_CM_EVENT_ESTABLISHED);
 }
 
-/* Thread of one connection: accepts the request and runs until the end of the connection. NULL: success. */
+/*
+ * Thread of one connection: accepts the request and runs until the end of the connection. NULL:
+ * success.
+ */
 static void *serve_connection(void *arg)
 {
 	struct ping *ping = arg;

@@ -2,10 +2,11 @@
 /*
  * rstream: measures the throughput and latency of rsockets or sockets.
  *
- * The parameters of a test are a size, a number of transfers and a number of iterations. In each iteration the client
- * sends that many transfers of that size, and the server sends as many back. Before each test both sides exchange a
- * few bytes to synchronise. Without a custom test, rstream uses two connections: the first to measure the latency of
- * single transfers (lat), the second for the throughput of consecutive transfers (bw), both with several sizes.
+ * The parameters of a test are a size, a number of transfers and a number of iterations. In each
+ * iteration the client sends that many transfers of that size, and the server sends as many back.
+ * Before each test both sides exchange a few bytes to synchronise. Without a custom test, rstream
+ * uses two connections: the first to measure the latency of single transfers (lat), the second for
+ * the throughput of consecutive transfers (bw), both with several sizes.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -158,7 +159,10 @@ static int show_keepalive(int fd)
 	return 0;
 }
 
-/* The inline size is set before the connection; an accepted connection inherits it from the listener. */
+/*
+ * The inline size is set before the connection; an accepted connection inherits it from the
+ * listener.
+ */
 static int set_inline(int fd)
 {
 	bool is_accepted = fd == connection && !options.server;
@@ -186,7 +190,10 @@ static int set_options(int fd)
 	return show_keepalive(fd);
 }
 
-/* Resolves the address to listen on or to connect to. 0, or the error of getaddrinfo() or rdma_getaddrinfo(). */
+/*
+ * Resolves the address to listen on or to connect to. 0, or the error of getaddrinfo() or
+ * rdma_getaddrinfo().
+ */
 static int address_find(struct sockaddr_storage *address, socklen_t *length)
 {
 	struct rdma_addrinfo *rdma_found;

@@ -104,7 +104,9 @@ int tool_completion(struct ibv_cq *cq, struct ibv_comp_channel *wakeups,
 	void *context;
 
 	for (;;) {
-		/* The CQ is armed before it is polled, so that no completion is missed in between. */
+		/*
+		 * The CQ is armed before it is polled, so that no completion is missed in between.
+		 */
 		errno = ibv_req_notify_cq(cq, 0);
 		if (errno)
 			return tool_fail("ibv_req_notify_cq");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ucmatose: establishes connections, sends messages over each of them in both directions, and disconnects.
+ * ucmatose: establishes connections, sends messages over each of them in both directions, and
+ * disconnects.
  *
  * All connections share one event channel. The server sends first and disconnects first.
  */
@@ -118,8 +119,9 @@ static int node_send(struct node *node)
 }
 
 /*
- * Waits until all sends, or all receives, of all connections are complete. Sends complete whatever the peer does.
- * Receives do not complete if the peer has disconnected, so the function also watches for the end of a connection.
+ * Waits until all sends, or all receives, of all connections are complete. Sends complete whatever
+ * the peer does. Receives do not complete if the peer has disconnected, so the function also
+ * watches for the end of a connection.
  */
 static int await_messages(bool is_send)
 {
@@ -195,7 +197,10 @@ static void on_route_resolved(struct node *node)
 	}
 }
 
-/* The new id has the listener's context. It is assigned to the next node; without a free node it is rejected. */
+/*
+ * The new id has the listener's context. It is assigned to the next node; without a free node it is
+ * rejected.
+ */
 static void on_connect_request(struct rdma_cm_id *id)
 {
 	struct rdma_conn_param param = conn_param();
@@ -270,7 +275,10 @@ static int await_events(const int *left)
 	while (*left > 0) {
 		if (rdma_get_cm_event(test.events, &event))
 			return fail("rdma_get_cm_event");
-		/* The id of a rejected request cannot be destroyed before its event is acknowledged. */
+		/*
+		 * The id of a rejected request cannot be destroyed before its event is
+		 * acknowledged.
+		 */
 		request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->id : NULL;
 		if (!request)
 			handle(event);

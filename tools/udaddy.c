@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * udaddy: sends datagrams in both directions between pairs of UD queue pairs, which rdma_cm resolves (SIDR).
+ * udaddy: sends datagrams in both directions between pairs of UD queue pairs, which rdma_cm
+ * resolves (SIDR).
  *
- * A "connect" resolves the address of the server's queue pair for the client. The server takes the client's address
- * from the completion of the first datagram, and the QPN for its replies from the immediate data.
+ * A "connect" resolves the address of the server's queue pair for the client. The server takes the
+ * client's address from the completion of the first datagram, and the QPN for its replies from the
+ * immediate data.
  */
 #include <endian.h>
 #include <errno.h>
@@ -212,7 +214,10 @@ static void on_established(struct node *node, struct rdma_ud_param *peer)
 	}
 }
 
-/* The new id is assigned to the next node; without a free node it is rejected. An accept causes no event. */
+/*
+ * The new id is assigned to the next node; without a free node it is rejected. An accept causes no
+ * event.
+ */
 static void on_connect_request(struct rdma_cm_id *id)
 {
 	struct rdma_conn_param param = {0};
@@ -276,7 +281,10 @@ static int await_connections(void)
 	while (test.connects_left > 0) {
 		if (rdma_get_cm_event(test.events, &event))
 			return fail("rdma_get_cm_event");
-		/* The id of a rejected request cannot be destroyed before its event is acknowledged. */
+		/*
+		 * The id of a rejected request cannot be destroyed before its event is
+		 * acknowledged.
+		 */
 		request = event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->id : NULL;
 		if (!request)
 			handle(event);

@@ -2,10 +2,10 @@
 /*
  * udpong: measures the throughput and latency of datagrams over rsockets or UDP sockets.
  *
- * Each datagram begins with a struct header. The client logs in, and begins and ends each test with a message that
- * the server sends back. The client repeats a message without a response. During the test the client sends datagrams
- * that the server counts, or waits for the echo of each datagram. The response to END contains the number that the
- * server counted.
+ * Each datagram begins with a struct header. The client logs in, and begins and ends each test with
+ * a message that the server sends back. The client repeats a message without a response. During the
+ * test the client sends datagrams that the server counts, or waits for the echo of each datagram.
+ * The response to END contains the number that the server counted.
  */
 #include <endian.h>
 #include <errno.h>
@@ -81,7 +81,10 @@ static int send_out(int size)
 
 /* ---- The client ---- */
 
-/* Waits for the response to the last message; late responses are ignored. 0: received; 1: timeout; -1: error. */
+/*
+ * Waits for the response to the last message; late responses are ignored. 0: received; 1: timeout;
+ * -1: error.
+ */
 static int take_answer(void)
 {
 	uint64_t deadline_ns = tool_now_ns() + REPEAT_MS * 1000000ull;
@@ -245,7 +248,10 @@ static int client(void)
 
 /* ---- The server ---- */
 
-/* Sends the datagram back to its sender. If that is not possible now, it is dropped: the client repeats its message. */
+/*
+ * Sends the datagram back to its sender. If that is not possible now, it is dropped: the client
+ * repeats its message.
+ */
 static int response(ssize_t length, const struct sockaddr_storage *client_address,
 		    socklen_t address_length)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Server: accepts one connection on PORT, returns the first message and waits for the end of the connection. */
+/*
+ * Server: accepts one connection on PORT, returns the first message and waits for the end of the
+ * connection.
+ */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -34,12 +34,17 @@ static void check_completion(int count, const struct ibv_wc *wc, const char *ope
 	exit(1);
 }
 
-/* The id has no event channel: each call waits for its event, and fails if the event reports an error. */
+/*
+ * The id has no event channel: each call waits for its event, and fails if the event reports an
+ * error.
+ */
 static struct rdma_cm_id *connect_to(const char *address, const char *port,
 				     struct ibv_mr **announcement_mr)
 {
 	struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP}, *info;
-	/* initiator_depth: the number of READs that this side sends at a time. With 0 READ fails. */
+	/*
+	 * initiator_depth: the number of READs that this side sends at a time. With 0 READ fails.
+	 */
 	struct rdma_conn_param param = {
 		.initiator_depth = 1, .retry_count = 7, .rnr_retry_count = 7};
 	struct ibv_qp_init_attr attr = {
@@ -86,7 +91,10 @@ int main(int argc, char **argv)
 		fputs("the memory of the server is too short\n", stderr);
 		return 1;
 	}
-	/* Requests of a queue pair are executed in order: the READ returns what the WRITE has written. */
+	/*
+	 * Requests of a queue pair are executed in order: the READ returns what the WRITE has
+	 * written.
+	 */
 	check(rdma_post_write(id, NULL, written, sizeof(written), written_mr, 0, addr, rkey),
 	      "rdma_post_write");
 	check(rdma_post_read(id, NULL, result, sizeof(result), result_mr, 0, addr, rkey),

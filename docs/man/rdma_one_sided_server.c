@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Server: lets one client on PORT write and read its memory, and prints the memory after the end of the connection. */
+/*
+ * Server: lets one client on PORT write and read its memory, and prints the memory after the end of
+ * the connection.
+ */
 #include <endian.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -59,7 +62,9 @@ static void announce(struct rdma_cm_id *id, const struct ibv_mr *mr)
 /* Serves the connection of `event`, a connection request. */
 static void serve(struct rdma_event_channel *channel, struct rdma_cm_event *event)
 {
-	/* responder_resources: the number of READs of the client that this side answers at a time. */
+	/*
+	 * responder_resources: the number of READs of the client that this side answers at a time.
+	 */
 	struct rdma_conn_param param = {.responder_resources = 1, .rnr_retry_count = 7};
 	struct ibv_qp_init_attr attr = {
 		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
@@ -79,7 +84,10 @@ static void serve(struct rdma_event_channel *channel, struct rdma_cm_event *even
 	rdma_ack_cm_event(wait_for(channel, RDMA_CM_EVENT_ESTABLISHED));
 	announce(id, mr);
 
-	/* No completion reports the requests of the client. Here the end of the connection shows that they are complete. */
+	/*
+	 * No completion reports the requests of the client. Here the end of the connection shows
+	 * that they are complete.
+	 */
 	rdma_ack_cm_event(wait_for(channel, RDMA_CM_EVENT_DISCONNECTED));
 	check(rdma_disconnect(id), "rdma_disconnect");
 	rdma_destroy_qp(id);

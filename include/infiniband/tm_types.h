@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tag matching headers in wire format, which precede the payload of eager and rendezvous messages to a
- * tag matching SRQ. All fields are in network byte order. usrdma does not support tag matching SRQs
- * (ibv_create_srq_ex() fails with EOPNOTSUPP). The structures are for programs that create or parse
- * these headers.
+ * Tag matching headers in wire format, which precede the payload of eager and rendezvous messages
+ * to a tag matching SRQ. All fields are in network byte order. usrdma does not support tag matching
+ * SRQs (ibv_create_srq_ex() fails with EOPNOTSUPP). The structures are for programs that create or
+ * parse these headers.
  */
 #ifndef _TM_TYPES_H
 #define _TM_TYPES_H

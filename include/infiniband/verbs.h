@@ -172,10 +172,12 @@ enum ibv_device_cap_flags {
 /** The scope in which atomic operations are atomic. */
 enum ibv_atomic_cap {
 	IBV_ATOMIC_NONE, /* no atomics */
-	/* with respect to atomic operations on the same device. usrdma reports this value, as most NICs do; its
-	 * atomics are those of IBV_ATOMIC_GLOB. */
+	/*
+	 * with respect to atomic operations on the same device. usrdma reports this value, as most
+	 * NICs do; its atomics are those of IBV_ATOMIC_GLOB.
+	 */
 	IBV_ATOMIC_HCA,
-	IBV_ATOMIC_GLOB, /* with respect to all accesses, including atomic instructions of the CPU */
+	IBV_ATOMIC_GLOB, /* with respect to all accesses, also atomic instructions of the CPU */
 };
 
 /**
@@ -510,8 +512,8 @@ struct ibv_port_attr {
 /* ---- Asynchronous events ---- */
 
 /**
- * The type of an asynchronous event. The comment names the member of ibv_async_event.element that is
- * set. Events without a member concern the whole device.
+ * The type of an asynchronous event. The comment names the member of ibv_async_event.element that
+ * is set. Events without a member concern the whole device.
  * Source: ibv_get_async_event(3), IBA 1.x §11.6.3.
  */
 enum ibv_event_type {
@@ -628,7 +630,8 @@ struct ibv_xrcd {
 /**
  * Rights: what may be done to a memory region, to a QP's memory by its peer (the REMOTE bits of
  * ibv_qp_attr.qp_access_flags), or through a memory window. Work requests of the own process can
- * always read an MR. A peer's operation needs the right of its kind in the MR or window, and in the QP.
+ * always read an MR. A peer's operation needs the right of its kind in the MR or window, and in the
+ * QP.
  *
  * Bits 20 to 29 (IBV_ACCESS_OPTIONAL_RANGE) are hints that a device may ignore, and usrdma does.
  * The page of ibv_reg_mr() describes each flag. Source: ibv_reg_mr(3), IBA 1.x §10.6.
@@ -793,7 +796,8 @@ struct ibv_dm {
 /* ---- Addresses ---- */
 
 /**
- * The GRH part of an address vector: the destination beyond the subnet. On RoCE it is the IP header.
+ * The GRH part of an address vector: the destination beyond the subnet. On RoCE it is the IP
+ * header.
  */
 struct ibv_global_route {
 	union ibv_gid dgid;  /* the peer's GID */
@@ -945,9 +949,9 @@ enum ibv_selectivity_level {
 };
 
 /**
- * A send work request, for ibv_post_send(). The call copies it with its SGE array. The memory of the
- * SGEs is in use until the WR completes. An unsignaled WR has completed when a later WR of the same
- * queue has completed.
+ * A send work request, for ibv_post_send(). The call copies it with its SGE array. The memory of
+ * the SGEs is in use until the WR completes. An unsignaled WR has completed when a later WR of the
+ * same queue has completed.
  */
 struct ibv_send_wr {
 	uint64_t wr_id;		  /* of the application; returned in the completion */
@@ -1058,14 +1062,14 @@ enum ibv_wc_status {
 	IBV_WC_LOC_PROT_ERR,   /* an SGE is not inside an MR of this PD, or lacks LOCAL_WRITE */
 	IBV_WC_WR_FLUSH_ERR,   /* not carried out: the QP was in ERR, or went there */
 	IBV_WC_MW_BIND_ERR,    /* bind or invalidation not permitted */
-	IBV_WC_BAD_RESP_ERR, /* invalid response of the peer, for example because path_mtu differs */
+	IBV_WC_BAD_RESP_ERR, /* invalid response of the peer, as when path_mtu differs */
 	IBV_WC_LOC_ACCESS_ERR, /* receive of an aborted WRITE with immediate data */
 	/* request that the peer cannot execute: receive too short, bad alignment, other path_mtu */
 	IBV_WC_REM_INV_REQ_ERR,
 	IBV_WC_REM_ACCESS_ERR, /* invalid rkey, range or access rights at the peer */
 	IBV_WC_REM_OP_ERR,     /* error of the peer, for example an invalid receive WR */
 	IBV_WC_RETRY_EXC_ERR,  /* no ACK after retry_cnt retransmissions */
-	IBV_WC_RNR_RETRY_EXC_ERR, /* RNR NAK after rnr_retry retransmissions: no receive posted at the peer */
+	IBV_WC_RNR_RETRY_EXC_ERR, /* RNR NAK after rnr_retry retries: no receive at the peer */
 	IBV_WC_LOC_RDD_VIOL_ERR,   /* not used: reliable datagrams */
 	IBV_WC_REM_INV_RD_REQ_ERR, /* not used: reliable datagrams */
 	IBV_WC_REM_ABORT_ERR,	   /* the peer aborted */
@@ -1704,7 +1708,7 @@ enum ibv_mig_state {
 struct ibv_qp_attr {
 	enum ibv_qp_state qp_state;
 	enum ibv_qp_state cur_qp_state;
-	enum ibv_mtu path_mtu; /* RC, UC: that of the peer; not more than fits the interface's MTU */
+	enum ibv_mtu path_mtu; /* RC, UC: that of the peer; must fit the interface's MTU */
 	enum ibv_mig_state path_mig_state;
 	uint32_t qkey;	      /* UD */
 	uint32_t rq_psn;      /* 24 bits, others are ignored: first PSN from the peer. RC, UC */
@@ -2213,8 +2217,8 @@ struct ibv_context_ops {
 };
 
 /**
- * An open device. ibv_open_device() creates it, ibv_close_device() destroys it. The application must
- * not change its members.
+ * An open device. ibv_open_device() creates it, ibv_close_device() destroys it. The application
+ * must not change its members.
  * Lies at the end of a struct verbs_context.
  */
 struct ibv_context {
@@ -2365,7 +2369,8 @@ static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
  * the array is empty. The pointers remain valid for the life of the process. A device has the same
  * pointer in every list.
  * Errors: ENOSYS: no daemon runs and none can be started; a message on stderr describes the cause
- * (on other systems: the kernel does not support RDMA); EACCES: the daemon belongs to another user; a message on stderr describes the remedy;
+ * (on other systems: the kernel does not support RDMA); EACCES: the daemon belongs to another user;
+ * a message on stderr describes the remedy;
  * EPROTO: the daemon has another version; the message describes the remedy; ENOSPC: 511 processes
  * have devices; EDQUOT: this user or all users together have the maximum number of connections to
  * the daemon, or the processes of this user have half of the process entries that other users left;
@@ -2678,8 +2683,8 @@ int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 		   struct _compat_ibv_port_attr *port_attr);
 
 /*
- * The implementation of ibv_query_port(): passes the caller's size of struct ibv_port_attr if the library
- * accepts a size.
+ * The implementation of ibv_query_port(): passes the caller's size of struct ibv_port_attr if the
+ * library accepts a size.
  */
 static inline int ___ibv_query_port(struct ibv_context *context, uint8_t port_num,
 				    struct ibv_port_attr *port_attr)
@@ -2833,7 +2838,8 @@ int ibv_dealloc_pd(struct ibv_pd *pd);
  * one thread at a time. The RC and UC queue pairs of a parent domain with a thread domain share no
  * lock with those of up to two other thread domains, and with those of no thread domain, while they
  * communicate with processes of this host; except queue pairs with an SRQ, with a completion
- * channel, or for ibv_wr_start(). usrdma does not rely on the promise: any thread may use any object.
+ * channel, or for ibv_wr_start(). usrdma does not rely on the promise: any thread may use any
+ * object.
  *
  * *context*: the device.
  * *init_attr*: comp_mask is 0.
@@ -2882,8 +2888,8 @@ static inline int ibv_dealloc_td(struct ibv_td *td)
  * Types: struct ibv_parent_domain_init_attr.
  * Returns the domain, which every call that needs a PD accepts, until ibv_dealloc_pd(); NULL with
  * errno.
- * Errors: EINVAL: unknown comp_mask, a foreign or missing pd or td, one allocator without the other;
- * ENOMEM; EIO: the process is a fork()ed child, or
+ * Errors: EINVAL: unknown comp_mask, a foreign or missing pd or td, one allocator without the
+ * other; ENOMEM; EIO: the process is a fork()ed child, or
  * the device was removed.
  * Threads: any. Does not block.
  * Since v17, inline. Source: ibv_alloc_parent_domain(3). See also: ibv_alloc_pd().
@@ -2979,25 +2985,26 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
  * LOCAL_WRITE.
  * - MW_BIND: memory windows may be bound to the MR. A window has remote rights of its own.
  * - ZERO_BASED: addresses in SGEs and of peers are offsets from the start of the MR.
- * - ON_DEMAND: the memory is not examined now, and its pages may be mapped later. With *addr* NULL and
- * *length* SIZE_MAX the MR is the whole address space, also mappings that are made later. No MR of usrdma is pinned.
+ * - ON_DEMAND: the memory is not examined now, and its pages may be mapped later. With *addr* NULL
+ * and *length* SIZE_MAX the MR is the whole address space, also mappings that are made later. No MR
+ * of usrdma is pinned.
  * - HUGETLB: the program promises to use huge pages only. No effect.
  * - FLUSH_GLOBAL: peers may FLUSH the memory to the point from which all threads read it.
- * - FLUSH_PERSISTENT: peers may FLUSH the memory to the point where it survives a loss of power. Not
- * supported.
+ * - FLUSH_PERSISTENT: peers may FLUSH the memory to the point where it survives a loss of power.
+ * Not supported.
  * - RELAXED_ORDERING: a hint that writes may reach the memory in any order. No effect;
  * usrdma_ordering(7).
  *
- * REMOTE and FLUSH rights must also be in qp_access_flags of the QP. The request of a peer completes with
- * IBV_WC_REM_ACCESS_ERR if the MR does not have the right, and with IBV_WC_REM_INV_REQ_ERR if the QP
- * does not have it.
+ * REMOTE and FLUSH rights must also be in qp_access_flags of the QP. The request of a peer
+ * completes with IBV_WC_REM_ACCESS_ERR if the MR does not have the right, and with
+ * IBV_WC_REM_INV_REQ_ERR if the QP does not have it.
  * Types: enum ibv_access_flags, struct ibv_mr.
  * Returns the MR with lkey and rkey (the same number), or NULL with errno.
  * Errors: EFAULT: a page of the memory is not mapped, is a guard page, is behind the end of its
- * file, or does not permit *access* (not checked with IBV_ACCESS_ON_DEMAND); EINVAL: REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE, unknown
- * flag, or the range exceeds max_mr_size or the address space; EOPNOTSUPP: FLUSH_PERSISTENT,
- * because the memory of a process is not persistent; ENOMEM: no memory, or max_mr MRs exist; EIO:
- * the daemon has ended.
+ * file, or does not permit *access* (not checked with IBV_ACCESS_ON_DEMAND); EINVAL: REMOTE_WRITE
+ * or REMOTE_ATOMIC without LOCAL_WRITE, unknown flag, or the range exceeds max_mr_size or the
+ * address space; EOPNOTSUPP: FLUSH_PERSISTENT, because the memory of a process is not persistent;
+ * ENOMEM: no memory, or max_mr MRs exist; EIO: the daemon has ended.
  * Threads: any. Does not block. Memory is not pinned: RLIMIT_MEMLOCK does not apply, and no pages
  * are allocated, except at the ends of mappings. The cost grows with the number of mappings and of
  * pages that are present, not with *length*.
@@ -3066,15 +3073,16 @@ __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, u
  * *iova*: the address of the first byte, with the same offset in its page as *offset*.
  * *fd*: the file descriptor. The caller may close it afterwards. -1 is a probe, as NCCL and UCX use
  * it: EBADF reports that the memory of GPUs can be registered, EOPNOTSUPP that it cannot. The CPU
- * copies the data, and most GPUs do not permit it to map their memory. The result is therefore EOPNOTSUPP,
- * unless the device has the attribute gpu=yes (usrdma(1), --profile).
+ * copies the data, and most GPUs do not permit it to map their memory. The result is therefore
+ * EOPNOTSUPP, unless the device has the attribute gpu=yes (usrdma(1), --profile).
  * *access*: as in ibv_reg_mr(), without IBV_ACCESS_ON_DEMAND.
  * Returns the MR, whose addr is NULL, or NULL with errno.
  * Errors: EBADF: *fd* is not open, or it is -1 and the device has gpu=yes; EINVAL: *fd* can shrink,
  * as files and memfds without F_SEAL_SHRINK; the range exceeds *fd*; or as ibv_reg_mr_iova();
  * EACCES, EPERM: *fd* does not permit the mapping that *access* needs; EOPNOTSUPP: *fd* is -1; the
- * exporter does not permit mapping; IBV_ACCESS_ON_DEMAND; EAGAIN: RLIMIT_MEMLOCK, of memfd_secret(); EIO: the process is a fork()ed
- * child, or the daemon has ended; ENOMEM: no memory, or max_mr MRs exist.
+ * exporter does not permit mapping; IBV_ACCESS_ON_DEMAND; EAGAIN: RLIMIT_MEMLOCK, of
+ * memfd_secret(); EIO: the process is a fork()ed child, or the daemon has ended; ENOMEM: no memory,
+ * or max_mr MRs exist.
  * Threads: any. Does not block.
  * State: if the exporter revokes pages, operations on them fail as with an unmapped MR.
  * ibv_rereg_mr() fails with EOPNOTSUPP.
@@ -3572,7 +3580,8 @@ static inline int ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *at
 }
 
 /*
- * Called by ibv_query_comp_cntr_caps() with the size of ibv_comp_cntr_caps that the program was compiled with.
+ * Called by ibv_query_comp_cntr_caps() with the size of ibv_comp_cntr_caps that the program was
+ * compiled with.
  * Since IBVERBS_1.18.
  */
 int _ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps,
@@ -3736,9 +3745,9 @@ int ibv_destroy_cq(struct ibv_cq *cq);
  * Threads: any; each event is retrieved once. Blocks until an event is pending, unless fd is
  * O_NONBLOCK. fd is readable while events are pending.
  * State: the CQ is no longer armed: call ibv_req_notify_cq() again, and then poll until the CQ is
- * empty. It can be empty already: its completions were polled before the event was retrieved, or the
- * message of a process of this host that caused the event has failed. The CQ cannot be destroyed before
- * ibv_ack_cq_events().
+ * empty. It can be empty already: its completions were polled before the event was retrieved, or
+ * the message of a process of this host that caused the event has failed. The CQ cannot be
+ * destroyed before ibv_ack_cq_events().
  * Since IBVERBS_1.1. Source: ibv_get_cq_event(3), IBA 1.x §11.5. See also:
  * ibv_create_comp_channel(), ibv_req_notify_cq(), ibv_ack_cq_events(), ibv_poll_cq().
  */
@@ -3766,8 +3775,9 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
  * Errors: EIO: the process is a fork()ed child.
  * Threads: any. Does not block.
  * State: if the CQ contains a matching completion that arrived after the last event, the event is
- * generated at once. Completions that were there at the last event cause no other one. Devices differ
- * in this, so a portable program polls the CQ after arming, and accepts an event with an empty CQ.
+ * generated at once. Completions that were there at the last event cause no other one. Devices
+ * differ in this, so a portable program polls the CQ after arming, and accepts an event with an
+ * empty CQ.
  * Events: one event, which ibv_get_cq_event() returns. It disarms the CQ.
  * Since v13, inline. Source: ibv_req_notify_cq(3), IBA 1.x §11.4.2.2. See also:
  * ibv_create_comp_channel(), ibv_get_cq_event(), ibv_poll_cq().
@@ -3788,18 +3798,18 @@ static inline int ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
  * failure; usrdma never does.
  * Threads: any; each completion is returned once. Does not block. On an empty CQ the call processes
  * packets of the process; progress does not depend on it. If the application waits for the CQ's
- * channel with poll(2) and has armed the CQ, the first call that finds it empty polls for up to 160 us
- * before it returns 0.
+ * channel with poll(2) and has armed the CQ, the first call that finds it empty polls for up to 160
+ * us before it returns 0.
  * State: a WR occupies its entry of the work queue until its completion, or a later completion of
- * the same queue, is polled. The data of a completed receive, READ or atomic operation is visible to
- * the thread that polled the completion; usrdma_ordering(7).
+ * the same queue, is polled. The data of a completed receive, READ or atomic operation is visible
+ * to the thread that polled the completion; usrdma_ordering(7).
  *
  * A CQ that is full when another completion arrives is overrun. The application has to poll often
- * enough, or to create the CQ with an entry for each WR that can be outstanding on its QPs and SRQs. After an
- * overrun, IBV_EVENT_CQ_ERR is reported once. The calls that follow return the completions that were in the CQ,
- * and then 0; later completions are lost. Each QP that loses a completion enters ERR with
- * IBV_EVENT_QP_FATAL. The CQ must be destroyed. A CQ with IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN
- * discards its oldest completion instead.
+ * enough, or to create the CQ with an entry for each WR that can be outstanding on its QPs and
+ * SRQs. After an overrun, IBV_EVENT_CQ_ERR is reported once. The calls that follow return the
+ * completions that were in the CQ, and then 0; later completions are lost. Each QP that loses a
+ * completion enters ERR with IBV_EVENT_QP_FATAL. The CQ must be destroyed. A CQ with
+ * IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN discards its oldest completion instead.
  * Events: IBV_EVENT_CQ_ERR, IBV_EVENT_QP_FATAL after an overrun.
  * Since v13, inline. Source: ibv_poll_cq(3), IBA 1.x §11.4.2.1. See also: ibv_create_cq(),
  * ibv_create_cq_ex(), ibv_resize_cq(), ibv_req_notify_cq(), ibv_post_send(), ibv_post_recv(),
@@ -4063,8 +4073,8 @@ static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_in
  * Types: struct ibv_srq_init_attr, struct ibv_srq_attr.
  * Returns the SRQ, or NULL with errno.
  * Errors: EINVAL: max_wr is 0 or exceeds max_srq_wr, or max_sge exceeds max_srq_sge; ENOMEM: no
- * memory, or max_srq SRQs exist; EOPNOTSUPP: max_srq is 0 because of a profile (usrdma(7)); EIO: the
- * daemon has ended.
+ * memory, or max_srq SRQs exist; EOPNOTSUPP: max_srq is 0 because of a profile (usrdma(7)); EIO:
+ * the daemon has ended.
  * Threads: any. Does not block.
  * Since IBVERBS_1.1. Source: ibv_create_srq(3), IBA 1.x §11.2. See also: ibv_create_srq_ex(),
  * ibv_post_srq_recv(), ibv_modify_srq(), ibv_destroy_srq(), ibv_create_qp().
@@ -4346,19 +4356,21 @@ static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
  * Types: struct ibv_qp_attr, enum ibv_qp_state, enum ibv_qp_attr_mask.
  * Returns 0 or an errno. On failure the QP is unchanged.
  * Errors: EINVAL: invalid transition, CUR_STATE differs from the state, or a value is out of range
- * (port, GID index, P_Key index, path MTU above that of the port, and others), or the source and the
- * destination GID have different families; EOPNOTSUPP: no transport reaches the address, ALT_PATH,
- * or in SQD another path (AV) or MAX_DEST_RD_ATOMIC than the present one; ENETUNREACH: the kernel
- * has no route to the address of the AV from the source GID; EHOSTUNREACH: its route is of the type
- * unreachable, or the next hop did not reply to ARP or neighbour discovery; ETIMEDOUT: no reply of
- * the next hop within a second, or the process whose QP ibv_open_qp() joined does not reply; EAGAIN:
- * the daemon resolves as many addresses for this process or user as it permits; ENOMEM: no memory;
- * EIO: the daemon has ended, or the process whose QP ibv_open_qp() joined has ended; EBUSY: to RESET
- * or ERR: the peer, a process of this host, has not finished an RDMA operation on the QP after 10 s.
+ * (port, GID index, P_Key index, path MTU above that of the port, and others), or the source and
+ * the destination GID have different families; EOPNOTSUPP: no transport reaches the address,
+ * ALT_PATH, or in SQD another path (AV) or MAX_DEST_RD_ATOMIC than the present one; ENETUNREACH:
+ * the kernel has no route to the address of the AV from the source GID; EHOSTUNREACH: its route is
+ * of the type unreachable, or the next hop did not reply to ARP or neighbour discovery; ETIMEDOUT:
+ * no reply of the next hop within a second, or the process whose QP ibv_open_qp() joined does not
+ * reply; EAGAIN: the daemon resolves as many addresses for this process or user as it permits;
+ * ENOMEM: no memory;
+ * EIO: the daemon has ended, or the process whose QP ibv_open_qp() joined has ended; EBUSY: to
+ * RESET or ERR: the peer, a process of this host, has not finished an RDMA operation on the QP
+ * after 10 s.
  * Threads: any. INIT to RTR may wait for the daemon, which locates the peer. With AV the call waits
- * up to a second for the kernel if it has no neighbour entry of the next hop; calls of other threads
- * do not wait. RESET and ERR wait for one-sided operations of the peer that are in progress. After
- * the call returned 0, no peer reads or writes memory through the QP.
+ * up to a second for the kernel if it has no neighbour entry of the next hop; calls of other
+ * threads do not wait. RESET and ERR wait for one-sided operations of the peer that are in
+ * progress. After the call returned 0, no peer reads or writes memory through the QP.
  * State: RESET empties both queues and removes the completions of the QP from its CQs. ERR
  * completes all queued WRs with IBV_WC_WR_FLUSH_ERR. A QP can also enter ERR because of an error;
  * ibv_query_qp() then reports the state, but ibv_qp.state does not.
@@ -4470,9 +4482,9 @@ int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
  *
  * *qp*, *op*: QP; opcode that is asked about.
  * *flags*: enum ibv_query_qp_data_in_order_flags.
- * Returns 0: the bytes of a message are stored in any order, on any QP, except that the last aligned
- * word of an RDMA WRITE is stored last; usrdma_ordering(7). (Else 1, or with RETURN_CAPS a mask of
- * enum ibv_query_qp_data_in_order_caps.)
+ * Returns 0: the bytes of a message are stored in any order, on any QP, except that the last
+ * aligned word of an RDMA WRITE is stored last; usrdma_ordering(7). (Else 1, or with RETURN_CAPS a
+ * mask of enum ibv_query_qp_data_in_order_caps.)
  * Threads: any. Does not block.
  * Since IBVERBS_1.14. Source: ibv_query_qp_data_in_order(3). See also: ibv_poll_cq(),
  * usrdma_ordering(7).
@@ -4522,9 +4534,9 @@ int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
  * Events: a completion on send_cq for each WR that is signaled or fails. Invalid keys, lengths and
  * access rights are detected when the WR is carried out, and are reported in the completion status,
  * not as an errno.
- * Notes: a WR of usrdma holds a reference to its AH, so that ibv_destroy_ah() may be called at once.
- * The drivers of adapters do not hold one. A WR without IBV_SEND_SIGNALED has completed when a later WR of the
- * queue has.
+ * Notes: a WR of usrdma holds a reference to its AH, so that ibv_destroy_ah() may be called at
+ * once. The drivers of adapters do not hold one. A WR without IBV_SEND_SIGNALED has completed when
+ * a later WR of the queue has.
  * Since v13, inline. Source: ibv_post_send(3), IBA 1.x §11.4.1.1. See also: ibv_create_qp(),
  * ibv_create_ah(), ibv_destroy_ah(), ibv_post_recv(), ibv_poll_cq(), enum ibv_wc_status,
  * usrdma_ordering(7).
@@ -4593,9 +4605,9 @@ static inline void ibv_wr_start(struct ibv_qp_ex *qp)
  * *qp*: the QP of ibv_wr_start().
  * Returns 0, or the errno of the first call of the batch that failed. In this case no work request
  * of the batch is posted.
- * Errors: EINVAL, EFAULT, ENOMEM, EIO as ibv_post_send(); EINVAL also for an operation that is not in
- * send_ops_flags, a setter that does not suit, a QP that was moved to RESET since ibv_wr_start(),
- * or no ibv_wr_start(); EOPNOTSUPP: an operation that usrdma does not offer.
+ * Errors: EINVAL, EFAULT, ENOMEM, EIO as ibv_post_send(); EINVAL also for an operation that is not
+ * in send_ops_flags, a setter that does not suit, a QP that was moved to RESET since
+ * ibv_wr_start(), or no ibv_wr_start(); EOPNOTSUPP: an operation that usrdma does not offer.
  * Threads: that of ibv_wr_start(). Does not block.
  * Events: as ibv_post_send().
  * Since v24, inline. Source: ibv_wr_post(3). See also: ibv_wr_start().
@@ -5008,15 +5020,15 @@ static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_ta
  * is out of range, or one address is IPv4 and the other IPv6; EOPNOTSUPP: no transport reaches the
  * address; ENETUNREACH: the kernel has no route to it from the source GID; EHOSTUNREACH: its route
  * is of the type unreachable, or the next hop did not reply to ARP or neighbour discovery;
- * ETIMEDOUT: no reply of the next hop within a second; EAGAIN: the daemon resolves as many addresses
- * for this process or user as it permits; ENOMEM: no memory; EIO: the daemon has ended.
+ * ETIMEDOUT: no reply of the next hop within a second; EAGAIN: the daemon resolves as many
+ * addresses for this process or user as it permits; ENOMEM: no memory; EIO: the daemon has ended.
  * Threads: any. May wait for the daemon, which knows the addresses of this host. Waits up to a
  * second for the kernel if it has no neighbour entry of the next hop; calls of other threads do not
  * wait.
  * Notes: as on Linux, an address of this host, a multicast group, and a link-local address with a
- * source GID of type RoCE v1 need no neighbour. The hop limit of *attr* is that of multicast packets;
- * packets to other destinations have the hop limit of the kernel's route, usually 64. A handle remains valid if the route or the neighbour
- * changes later; datagrams are then lost.
+ * source GID of type RoCE v1 need no neighbour. The hop limit of *attr* is that of multicast
+ * packets; packets to other destinations have the hop limit of the kernel's route, usually 64. A
+ * handle remains valid if the route or the neighbour changes later; datagrams are then lost.
  * Since IBVERBS_1.1. Source: ibv_create_ah(3), IBA 1.x §11.2.2. See also: ibv_create_ah_from_wc(),
  * ibv_init_ah_from_wc(), ibv_destroy_ah(), ibv_post_send().
  */
@@ -5053,8 +5065,8 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 				     uint8_t port_num);
 
 /**
- * Destroys an address handle. Queued sends that use it are still sent. On an adapter they may not be,
- * so that a portable program first polls the completions of all sends that use the handle.
+ * Destroys an address handle. Queued sends that use it are still sent. On an adapter they may not
+ * be, so that a portable program first polls the completions of all sends that use the handle.
  *
  * *ah*: the AH; it is freed.
  * Returns 0.

@@ -147,8 +147,8 @@ extern "C" {
  * device reports IBV_EVENT_GID_CHANGE (ibv_get_async_event()).
  * *RDMA_CM_EVENT_TIMEWAIT_EXIT*: Follows RDMA_CM_EVENT_DISCONNECTED after the ACK timeout of the
  * connection. If the peer disconnected, it is reported only after this side has called
- * rdma_disconnect() too. Packets of the connection can no longer arrive, and the QP may be reused for
- * another connection.
+ * rdma_disconnect() too. Packets of the connection can no longer arrive, and the QP may be reused
+ * for another connection.
  * *RDMA_CM_EVENT_ADDRINFO_RESOLVED*: rdma_resolve_addrinfo() succeeded. Next: call
  * rdma_query_addrinfo().
  * *RDMA_CM_EVENT_ADDRINFO_ERROR*: rdma_resolve_addrinfo() failed. status is a negative errno.
@@ -887,10 +887,10 @@ void rdma_free_devices(struct ibv_context **list);
  * State: ai_route and ai_connect of the result are NULL, because RoCE needs no routing data.
  * Notes: other manuals require *node* or *service*, and describe every failure as -1. This call
  * does as librdmacm of rdma-core: hints alone are accepted, also without an address, and a failed
- * look-up is an EAI_ value. A portable program therefore checks for any value but 0. EAI_BADFLAGS is
- * -1 too, so gai_strerror(3) describes each failure with errno as "Bad value for ai_flags"; print
- * errno if the result is -1. This call needs no device; on other systems it fails with -1 and ENODEV
- * if the host has none.
+ * look-up is an EAI_ value. A portable program therefore checks for any value but 0. EAI_BADFLAGS
+ * is -1 too, so gai_strerror(3) describes each failure with errno as "Bad value for ai_flags";
+ * print errno if the result is -1. This call needs no device; on other systems it fails with -1 and
+ * ENODEV if the host has none.
  * Since RDMACM_1.0. Source: rdma_getaddrinfo(3). See also: rdma_create_ep(),
  * rdma_resolve_addrinfo(), rdma_freeaddrinfo().
  */
@@ -990,7 +990,8 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *qp_init
 void rdma_destroy_qp(struct rdma_cm_id *id);
 
 /**
- * Computes the attributes for the next state transition of a QP that the application created itself.
+ * Computes the attributes for the next state transition of a QP that the application created
+ * itself.
  *
  * *id*: an id that is bound to a device. For RTR and RTS it must have a connection request or
  * response, unless it is a datagram id.
@@ -1131,12 +1132,13 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id);
  * private data is too long; EPERM: qp_num is not a QP of this user; as ibv_modify_qp().
  * Threads: any. Does not block on an asynchronous id.
  * State: the QP of the id is in RTS before the REP is sent; its RNR NAK timer and ACK timeout are
- * as with rdma_connect(). If responder_resources, initiator_depth or a NULL *conn_param* is refused,
- * the QP is unchanged, and the request may still be accepted or rejected. If the QP cannot be moved,
- * the QP is in ERR, and the request may still be rejected. If the private data is too long or qp_num
- * is refused, the QP is in ERR and the request is rejected, as with Linux: the peer reports
- * RDMA_CM_EVENT_REJECTED with status 28, of a datagram id RDMA_CM_EVENT_UNREACHABLE with status 2,
- * and a further rdma_accept() or rdma_reject() fails with EINVAL. If the peer gave up before the call, the QP is in ERR.
+ * as with rdma_connect(). If responder_resources, initiator_depth or a NULL *conn_param* is
+ * refused, the QP is unchanged, and the request may still be accepted or rejected. If the QP cannot
+ * be moved, the QP is in ERR, and the request may still be rejected. If the private data is too
+ * long or qp_num is refused, the QP is in ERR and the request is rejected, as with Linux: the peer
+ * reports RDMA_CM_EVENT_REJECTED with status 28, of a datagram id RDMA_CM_EVENT_UNREACHABLE with
+ * status 2, and a further rdma_accept() or rdma_reject() fails with EINVAL. If the peer gave up
+ * before the call, the QP is in ERR.
  * Events: RDMA_CM_EVENT_ESTABLISHED when the peer confirms, otherwise RDMA_CM_EVENT_CONNECT_ERROR,
  * RDMA_CM_EVENT_REJECTED or RDMA_CM_EVENT_UNREACHABLE. Of a datagram id no event.
  * Notes: post receives before this call. The peer may send as soon as it has the REP, and a message
@@ -1212,8 +1214,8 @@ int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event);
  * connecting and the peer accepts, RDMA_CM_EVENT_CONNECT_ERROR is reported, because the QP is in
  * ERR.
  * Events: RDMA_CM_EVENT_DISCONNECTED on both sides, then RDMA_CM_EVENT_TIMEWAIT_EXIT. The side that
- * calls first gets DISCONNECTED when the peer has called rdma_disconnect() or rdma_destroy_id() too, or
- * has ended; with status -ETIMEDOUT if this does not happen within the CM timeout.
+ * calls first gets DISCONNECTED when the peer has called rdma_disconnect() or rdma_destroy_id()
+ * too, or has ended; with status -ETIMEDOUT if this does not happen within the CM timeout.
  * Notes: the QP of the peer keeps its state, as on Linux. The peer moves it to ERR by its own call,
  * after RDMA_CM_EVENT_DISCONNECTED.
  * Since RDMACM_1.0. Source: rdma_disconnect(3), IBA 1.x §12.9. See also: rdma_connect(),

@@ -76,9 +76,9 @@ extern "C" {
  * rdma-core up to v56 refuse these flags with EOPNOTSUPP; rfcntl() is portable.
  * *protocol*: 0; or IPPROTO_TCP for a stream, IPPROTO_UDP for a datagram socket.
  * Returns a descriptor, which the caller passes to rclose(), or -1 with errno.
- * Errors: EOPNOTSUPP: other domain, other type, or a protocol that does not fit the type; ENODEV: no
- * daemon and therefore no device for a stream (a datagram socket is created, and rsendto() fails);
- * EMFILE, ENFILE: too many open descriptors; ENOMEM: no memory.
+ * Errors: EOPNOTSUPP: other domain, other type, or a protocol that does not fit the type; ENODEV:
+ * no daemon and therefore no device for a stream (a datagram socket is created, and rsendto()
+ * fails); EMFILE, ENFILE: too many open descriptors; ENOMEM: no memory.
  * Threads: any. Blocks for a reply of the daemon only.
  * State: the rsocket has no address, and a stream is not connected.
  * Since RDMACM_1.0. Source: rsocket(7). See also: socket(2), rconnect(), rlisten().
@@ -519,7 +519,8 @@ int repoll_create(int flags);
  * Returns 0, or a positive errno, as in rdma-core. (epoll_ctl(2) returns -1.) errno is not set.
  * Errors: EBADF: *fd* is not open; EINVAL: *epfd* is not a set, *op* is unknown, *fd* is the set
  * itself, or EPOLLEXCLUSIVE is combined with EPOLL_CTL_MOD, with a set as member, or with other
- * events than EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP, EPOLLWAKEUP and EPOLLET; EEXIST: *fd* is a member already; ENOENT: *fd* is not a member; EFAULT: *event* is NULL;
+ * events than EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP, EPOLLWAKEUP and EPOLLET; EEXIST: *fd* is a
+ * member already; ENOENT: *fd* is not a member; EFAULT: *event* is NULL;
  * EPERM: epoll(7) does not support *fd*, for example a regular file; ENODEV: *fd* is an rsocket of
  * the process that forked this one; ELOOP: sets would contain one another, or would be nested more
  * than 5 levels deep; ENOMEM: no memory.
@@ -535,10 +536,10 @@ int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
  * *events*: set to the events and the data of their members.
  * *maxevents*: number of entries of *events*, 1 to INT_MAX / sizeof(struct epoll_event).
  * *timeout*: milliseconds. 0: returns at once; -1: waits indefinitely.
- * Returns the number of events, 0 after *timeout*, or -1 with errno. If *epfd* is not a set, the call
- * returns EINVAL as a positive number, as in rdma-core, which cannot be distinguished from a number
- * of events. Further events are reported by the next calls; rsockets and ordinary descriptors are
- * reported in turn.
+ * Returns the number of events, 0 after *timeout*, or -1 with errno. If *epfd* is not a set, the
+ * call returns EINVAL as a positive number, as in rdma-core, which cannot be distinguished from a
+ * number of events. Further events are reported by the next calls; rsockets and ordinary
+ * descriptors are reported in turn.
  * Errors: EBADF: another thread closed the set; EINVAL: *epfd* is not a set (returned, see above),
  * or *maxevents* is less than 1 or above INT_MAX / sizeof(struct epoll_event) (errno); EFAULT:
  * *events* is NULL, or the kernel cannot store the event of an ordinary descriptor there; EINTR: a

@@ -81,8 +81,8 @@ void advice_will_replace(const void *addr, size_t bytes)
 }
 
 /*
- * MADV_DONTNEED in a signal handler that must not examine the spans: the file stores nothing for a range that has become
- * private. An address range without blocks is not affected either.
+ * MADV_DONTNEED in a signal handler that must not examine the spans: the file stores nothing for a
+ * range that has become private. An address range without blocks is not affected either.
  */
 static void range_zero_unexamined(const void *addr, size_t bytes)
 {
@@ -156,8 +156,8 @@ static bool part_is_untouched(const struct part *part)
 }
 
 /*
- * Replaces the range by private memory, for advice that shared mappings do not support. only_untouched: keeps parts that have
- * data, because other threads may write to them.
+ * Replaces the range by private memory, for advice that shared mappings do not support.
+ * only_untouched: keeps parts that have data, because other threads may write to them.
  */
 static int range_make_private(const void *addr, size_t bytes, bool only_untouched)
 {
@@ -179,8 +179,9 @@ static int range_make_private(const void *addr, size_t bytes, bool only_untouche
 }
 
 /*
- * The mapping that mremap() moves or extends must be anonymous: a mapping of the file would have the memory of other blocks
- * behind its end, would be shared after fork(), and would keep its content with MREMAP_DONTUNMAP. Registered memory keeps the file.
+ * The mapping that mremap() moves or extends must be anonymous: a mapping of the file would have
+ * the memory of other blocks behind its end, would be shared after fork(), and would keep its
+ * content with MREMAP_DONTUNMAP. Registered memory keeps the file.
  */
 void advice_will_move(const void *addr, size_t bytes)
 {
@@ -218,7 +219,9 @@ int advice_apply(void *addr, size_t bytes, int advice, int (*real)(void *, size_
 	case MADV_FREE:
 	case MADV_DONTNEED:
 	case MADV_DONTNEED_LOCKED:
-		/* The call checks its parameters. MADV_FREE is not supported for shared mappings. */
+		/*
+		 * The call checks its parameters. MADV_FREE is not supported for shared mappings.
+		 */
 		ret = real(addr, bytes, advice == MADV_FREE ? MADV_DONTNEED : advice);
 		if (!ret)
 			range_zero(addr, bytes);
@@ -239,7 +242,10 @@ int advice_apply(void *addr, size_t bytes, int advice, int (*real)(void *, size_
 		advice_will_change(addr, bytes);
 		break;
 	case MADV_REMOVE:
-		/* For files only; the program has not mapped one, unless it has replaced the memory. */
+		/*
+		 * For files only; the program has not mapped one, unless it has replaced the
+		 * memory.
+		 */
 		if (range_is_replaced(addr, bytes))
 			break;
 		errno = EINVAL;

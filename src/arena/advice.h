@@ -5,7 +5,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Calls of the program that change mappings of the arena. The program expects the behaviour of private anonymous memory. */
+/*
+ * Calls of the program that change mappings of the arena. The program expects the behaviour of
+ * private anonymous memory.
+ */
 
 /* Whether the range has pages in the address range of the arena. */
 bool advice_concerns(const void *addr, size_t bytes);

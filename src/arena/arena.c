@@ -22,13 +22,19 @@
 /* The base is a multiple of this size; blocks with a larger alignment come from the C library. */
 #define ARENA_ALIGN (1ull << 30)
 
-/* Free memory that remains mapped and filled for the next blocks. The C library keeps up to 64 MB (M_TRIM_THRESHOLD). */
+/*
+ * Free memory that remains mapped and filled for the next blocks. The C library keeps up to 64 MB
+ * (M_TRIM_THRESHOLD).
+ */
 #define DIRTY_BYTES_MAX (16u << 20)
 
 /* Pages between blocks with an alignment of at most this size are mapped, too. */
 #define GAP_ALIGN_BYTES_MAX (2u << 20)
 
-/* Above this size, the kernel is asked for private memory of the same size first, as the C library would do. */
+/*
+ * Above this size, the kernel is asked for private memory of the same size first, as the C library
+ * would do.
+ */
 #define OVERCOMMIT_CHECK_BYTES (64u << 20)
 
 /* Address ranges that other mappings use, in one allocation. */
@@ -99,8 +105,9 @@ bool arena_fd_is_valid(void)
 }
 
 /*
- * Memory of a memfd is not subject to RLIMIT_DATA, and free blocks that remain mapped would be a part of RLIMIT_AS. With these
- * limits all memory comes from the C library, whose use of the limits the program expects.
+ * Memory of a memfd is not subject to RLIMIT_DATA, and free blocks that remain mapped would be a
+ * part of RLIMIT_AS. With these limits all memory comes from the C library, whose use of the limits
+ * the program expects.
  */
 static bool limits_are_set(void)
 {
@@ -108,8 +115,9 @@ static bool limits_are_set(void)
 }
 
 /*
- * Chooses an address range: from three quarters of the address of a new mapping. The kernel places mappings downward from the
- * top, and the heap is at about two thirds, so that both meet the range last. The range is not reserved.
+ * Chooses an address range: from three quarters of the address of a new mapping. The kernel places
+ * mappings downward from the top, and the heap is at about two thirds, so that both meet the range
+ * last. The range is not reserved.
  */
 static int arena_place(void)
 {
@@ -131,7 +139,10 @@ static int arena_place(void)
 	return 0;
 }
 
-/* Makes what the first block needs. After a failure the process has no arena, because most causes are permanent. */
+/*
+ * Makes what the first block needs. After a failure the process has no arena, because most causes
+ * are permanent.
+ */
 static int arena_prepare(void)
 {
 	const char *value;
@@ -196,7 +207,10 @@ bool arena_discard(uintptr_t addr, size_t bytes, bool is_mapped)
 {
 	if (arena_fd_is_valid())
 		return memfd_discard(arena.fd, addr - arena.base, bytes);
-	/* If the program has replaced the mapping by a file of its own, MADV_REMOVE would delete that file's data. */
+	/*
+	 * If the program has replaced the mapping by a file of its own, MADV_REMOVE would delete
+	 * that file's data.
+	 */
 	return is_mapped && !call_madvise((void *)addr, bytes, MADV_REMOVE);
 }
 
@@ -241,8 +255,9 @@ static void span_release(struct span *span)
 }
 
 /*
- * Replaces an unmapped span by one that extends to the next multiple of the alignment. Without the pages in between, each block
- * would be a mapping of its own, and the kernel limits the number of mappings (vm.max_map_count).
+ * Replaces an unmapped span by one that extends to the next multiple of the alignment. Without the
+ * pages in between, each block would be a mapping of its own, and the kernel limits the number of
+ * mappings (vm.max_map_count).
  */
 static struct span *span_pad(struct span *span, uint64_t align, enum span_state *before)
 {
@@ -273,7 +288,9 @@ static struct span *span_get(uint64_t count, uint64_t align)
 		struct span *span = pages_alloc(&arena.pages, count, align, &before);
 		int ret;
 
-		/* Free pages that are mapped need no descriptor, and no system call to examine it. */
+		/*
+		 * Free pages that are mapped need no descriptor, and no system call to examine it.
+		 */
 		if (span && before == SPAN_UNMAPPED && !arena_fd_is_valid()) {
 			pages_free(&arena.pages, span, SPAN_UNMAPPED);
 			return NULL;

@@ -11,10 +11,12 @@
 #include "arena/pages.h"
 
 /*
- * Blocks of memory that another process can map: a memfd that is mapped with MAP_SHARED, each page at the same offset from
- * `base` and from the beginning of the file. Adjacent blocks are therefore one mapping of the kernel (ADR 0041).
+ * Blocks of memory that another process can map: a memfd that is mapped with MAP_SHARED, each page
+ * at the same offset from `base` and from the beginning of the file. Adjacent blocks are therefore
+ * one mapping of the kernel (ADR 0041).
  *
- * `lock` guards all other members except `base` and `bytes`, which are set once. Fork handlers take the lock (inherit.c).
+ * `lock` guards all other members except `base` and `bytes`, which are set once. Fork handlers take
+ * the lock (inherit.c).
  */
 struct arena {
 	uintptr_t base;
@@ -28,16 +30,23 @@ struct arena {
 	int fd;			  /* -1: none yet */
 	uint64_t file_bytes;	  /* the size of the memfd */
 	uint64_t limit_bytes;	  /* maximum of all used blocks */
-	uint64_t dev; /* of the memfd, because the program may close `fd` and use its number again */
+	/* of the memfd, because the program may close `fd` and use its number again */
+	uint64_t dev;
 	uint64_t ino;
 };
 
 extern struct arena arena;
 
-/* Free spans from this size are unmapped. Smaller ones remain mapped, so that mappings of the kernel stay few. */
+/*
+ * Free spans from this size are unmapped. Smaller ones remain mapped, so that mappings of the
+ * kernel stay few.
+ */
 #define ARENA_UNMAP_BYTES_MIN (256u << 10)
 
-/* Whether a pointer is in the address range of the arena. Any thread may call this without the lock. */
+/*
+ * Whether a pointer is in the address range of the arena. Any thread may call this without the
+ * lock.
+ */
 static inline bool arena_has(const void *memory)
 {
 	return (uintptr_t)memory - arena.base < arena.bytes;
@@ -46,12 +55,15 @@ static inline bool arena_has(const void *memory)
 void arena_lock(void);
 void arena_unlock(void);
 
-/* In the child of fork(), whose other threads do not exist. is_released: the thread had taken the lock for fork(). */
+/*
+ * In the child of fork(), whose other threads do not exist. is_released: the thread had taken the
+ * lock for fork().
+ */
 void arena_lock_reset(bool is_released);
 
 /*
- * Whether this thread runs a signal handler that has interrupted a function of the arena. The handler must not take the lock, and
- * the spans may be inconsistent.
+ * Whether this thread runs a signal handler that has interrupted a function of the arena. The
+ * handler must not take the lock, and the spans may be inconsistent.
  */
 bool arena_is_interrupted(void);
 
@@ -59,8 +71,8 @@ bool arena_is_interrupted(void);
 void arena_enable(void);
 
 /*
- * Allocates a block of at least `bytes` bytes, at a multiple of `align` (a power of two). NULL: the caller takes the memory from
- * the C library. errno is not changed.
+ * Allocates a block of at least `bytes` bytes, at a multiple of `align` (a power of two). NULL: the
+ * caller takes the memory from the C library. errno is not changed.
  */
 void *arena_alloc(size_t bytes, size_t align);
 
@@ -73,12 +85,16 @@ bool arena_free(void *memory);
 /* Frees the end of a block, of which the program uses the first `bytes` bytes, at least 1. */
 void arena_shrink(void *memory, size_t bytes);
 
-/* Whether arena.fd is still the descriptor of the memfd. The caller holds the lock, as for the next functions. */
+/*
+ * Whether arena.fd is still the descriptor of the memfd. The caller holds the lock, as for the next
+ * functions.
+ */
 bool arena_fd_is_valid(void);
 
 /*
- * Frees the pages that the file stores for this range of a span, so that they are read as 0. is_mapped: the file is mapped at the
- * whole range, so that it can be found without the descriptor. false: failed.
+ * Frees the pages that the file stores for this range of a span, so that they are read as 0.
+ * is_mapped: the file is mapped at the whole range, so that it can be found without the descriptor.
+ * false: failed.
  */
 bool arena_discard(uintptr_t addr, size_t bytes, bool is_mapped);
 

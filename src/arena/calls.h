@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 /*
- * System calls for the module's own mappings. The library defines the C library's functions of these names for the program
- * (preload_memory.c), and the module must not call its own definitions.
+ * System calls for the module's own mappings. The library defines the C library's functions of
+ * these names for the program (preload_memory.c), and the module must not call its own definitions.
  */
 
 static inline void *call_mmap(void *addr, size_t bytes, int prot, int flags, int fd,

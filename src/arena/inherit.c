@@ -18,8 +18,8 @@
 #include "base/syscalls.h"
 
 /*
- * From the prepare handler to the end of fork(). The child writes one byte to the pipe when the copy is complete. If the child
- * ends before, the parent reads end-of-file.
+ * From the prepare handler to the end of fork(). The child writes one byte to the pipe when the
+ * copy is complete. If the child ends before, the parent reads end-of-file.
  */
 static __thread struct {
 	bool is_held;	     /* the prepare handler has taken the lock, or is_interrupted is set */
@@ -32,9 +32,10 @@ static __thread struct {
 } forking __attribute__((tls_model("initial-exec"))) = {.ends = {-1, -1}};
 
 /*
- * Free pages belong to the parent's file and are unmapped, so that the copies of blocks cannot split a mapping. Small free spans
- * among copied blocks become blocks that no pointer refers to. If they were unmapped, each block would be a mapping of its own, and
- * the kernel limits the number of mappings (vm.max_map_count).
+ * Free pages belong to the parent's file and are unmapped, so that the copies of blocks cannot
+ * split a mapping. Small free spans among copied blocks become blocks that no pointer refers to. If
+ * they were unmapped, each block would be a mapping of its own, and the kernel limits the number of
+ * mappings (vm.max_map_count).
  */
 static void free_pages_forget(void)
 {
@@ -66,8 +67,8 @@ static void blocks_own(void)
 }
 
 /*
- * Without a pipe the parent copies all blocks before the fork, for the child to copy them again. The descriptor also reads
- * memory that the program has protected.
+ * Without a pipe the parent copies all blocks before the fork, for the child to copy them again.
+ * The descriptor also reads memory that the program has protected.
  */
 static void blocks_stage(void)
 {
@@ -101,7 +102,10 @@ static void inherit_close(int *end)
 	*end = -1;
 }
 
-/* The directory has one subdirectory for each thread, also for threads that the C library did not create. */
+/*
+ * The directory has one subdirectory for each thread, also for threads that the C library did not
+ * create.
+ */
 static bool process_has_threads(void)
 {
 	struct stat stat_;
@@ -121,8 +125,8 @@ void inherit_detach(const void *address)
 }
 
 /*
- * The stack of this thread may be in a block: that of a coroutine. Parent and child change it before the child's copy is complete.
- * A stack of pthread_attr_setstack() is private already.
+ * The stack of this thread may be in a block: that of a coroutine. Parent and child change it
+ * before the child's copy is complete. A stack of pthread_attr_setstack() is private already.
  */
 static void stack_detach(void)
 {
@@ -189,7 +193,10 @@ static void memfd_forget(void)
 	arena.fd = -1;
 }
 
-/* The program may have changed or replaced the mapping of each block: all are found by their mappings. */
+/*
+ * The program may have changed or replaced the mapping of each block: all are found by their
+ * mappings.
+ */
 static void blocks_doubt(void)
 {
 	for (struct span *span = arena_span_after(NULL); span; span = arena_span_after(span)) {
@@ -211,8 +218,9 @@ static void blocks_inherit(void)
 }
 
 /*
- * In a signal handler that has interrupted a function of the arena, the spans may be inconsistent. The child allocates no further
- * blocks. If the handler returns, the interrupted function fails or returns private memory.
+ * In a signal handler that has interrupted a function of the arena, the spans may be inconsistent.
+ * The child allocates no further blocks. If the handler returns, the interrupted function fails or
+ * returns private memory.
  */
 static void interrupted_inherit(void)
 {

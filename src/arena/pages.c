@@ -151,8 +151,9 @@ static void span_delete(struct pages *pages, struct span *span)
 }
 
 /*
- * Divides [first, first + count) into up to three spans; the middle one is `span` itself. The parts have the state of the span.
- * The table has all leaves, so that the function fails only if it has no struct.
+ * Divides [first, first + count) into up to three spans; the middle one is `span` itself. The parts
+ * have the state of the span. The table has all leaves, so that the function fails only if it has
+ * no struct.
  */
 static bool span_cut(struct pages *pages, struct span *span, uint64_t first, uint64_t count)
 {

@@ -9,12 +9,14 @@
 #include "base/list.h"
 
 /*
- * An allocator of page numbers. It divides [0, top) into spans, without gaps: each page belongs to one span. It never accesses
- * the pages, and its own memory comes from mmap(), because it works inside of malloc functions. The caller serialises all calls.
+ * An allocator of page numbers. It divides [0, top) into spans, without gaps: each page belongs to
+ * one span. It never accesses the pages, and its own memory comes from mmap(), because it works
+ * inside of malloc functions. The caller serialises all calls.
  *
- * A table has an entry for each page; the entries of the first and the last page of a span refer to the span, all others are
- * NULL. Free spans of one state are merged when they become adjacent (boundary tags, Knuth, The Art of Computer Programming,
- * volume 1, §2.5). They are in lists by size, four for each power of two (segregated fit).
+ * A table has an entry for each page; the entries of the first and the last page of a span refer to
+ * the span, all others are NULL. Free spans of one state are merged when they become adjacent
+ * (boundary tags, Knuth, The Art of Computer Programming, volume 1, §2.5). They are in lists by
+ * size, four for each power of two (segregated fit).
  */
 
 enum span_state {
@@ -58,7 +60,8 @@ void pages_fini(struct pages *pages);
 
 /*
  * Allocates `count` pages, at a multiple of `align` (a power of two). Free spans are used in the
- * order of the states. Returns a span in state SPAN_USED and stores the state that the pages had; NULL: no memory or no pages.
+ * order of the states. Returns a span in state SPAN_USED and stores the state that the pages had;
+ * NULL: no memory or no pages.
  */
 struct span *pages_alloc(struct pages *pages, uint64_t count, uint64_t align,
 			 enum span_state *before);
@@ -79,17 +82,23 @@ struct span *pages_find(const struct pages *pages, uint64_t page);
 struct span *pages_at(const struct pages *pages, uint64_t page);
 
 /*
- * Notes that the file is used for these pages, whichever blocks they belong to, until pages_unkeep(). NULL: no memory. Ranges may
- * overlap.
+ * Notes that the file is used for these pages, whichever blocks they belong to, until
+ * pages_unkeep(). NULL: no memory. Ranges may overlap.
  */
 struct span *pages_keep(struct pages *pages, uint64_t first, uint64_t count);
 void pages_unkeep(struct pages *pages, struct span *kept);
-/* Ends the notes of the parent, in the child of a fork(). pages_unkeep() of each of them is still valid. */
+/*
+ * Ends the notes of the parent, in the child of a fork(). pages_unkeep() of each of them is still
+ * valid.
+ */
 void pages_forget_kept(struct pages *pages);
 /* Whether the file is used for a page of the span. Reads all notes. */
 bool pages_are_kept(const struct pages *pages, const struct span *span);
 
-/* Returns the largest free span of this state, or NULL. The size of the result is within a quarter of the largest. */
+/*
+ * Returns the largest free span of this state, or NULL. The size of the result is within a quarter
+ * of the largest.
+ */
 struct span *pages_largest(struct pages *pages, enum span_state state);
 
 #endif

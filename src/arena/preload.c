@@ -16,8 +16,9 @@
 #include "arena/inherit.h"
 
 /*
- * The malloc functions that `usrdma run` preloads. Memory with the alignment or the size of a page comes from the arena; other
- * memory, and everything that the arena cannot serve, from the next definition.
+ * The malloc functions that `usrdma run` preloads. Memory with the alignment or the size of a page
+ * comes from the arena; other memory, and everything that the arena cannot serve, from the next
+ * definition.
  */
 
 /* The names of the C library that no other library replaces. Weak: only glibc has them. */
@@ -273,8 +274,9 @@ static int cloned_start(void *context)
 }
 
 /*
- * Without CLONE_VM this is fork() without fork handlers. With CLONE_FILES the processes have one descriptor table, in which the
- * child must not close the descriptors of its parent. With CLONE_SETTLS the child has other thread-local variables.
+ * Without CLONE_VM this is fork() without fork handlers. With CLONE_FILES the processes have one
+ * descriptor table, in which the child must not close the descriptors of its parent. With
+ * CLONE_SETTLS the child has other thread-local variables.
  */
 PRELOAD_EXPORT int clone(int (*run)(void *), void *stack, int flags, void *argument, ...)
 {
@@ -308,8 +310,9 @@ PRELOAD_EXPORT int clone(int (*run)(void *), void *stack, int flags, void *argum
 }
 
 /*
- * The stack of a thread cannot become private later: pthread_join() waits for a futex in it, whose identity depends on the kind of
- * the mapping, so that a thread that waits already would never return.
+ * The stack of a thread cannot become private later: pthread_join() waits for a futex in it, whose
+ * identity depends on the kind of the mapping, so that a thread that waits already would never
+ * return.
  */
 PRELOAD_EXPORT int pthread_attr_setstack(pthread_attr_t *attr, void *stack, size_t bytes)
 {
@@ -335,15 +338,19 @@ static const void *object_of(const void *function)
 	return function && dladdr(function, &info) ? info.dli_fbase : NULL;
 }
 
-/* Whether the program calls this function by this name: the program, or a library before this one, may have its own. */
+/*
+ * Whether the program calls this function by this name: the program, or a library before this one,
+ * may have its own.
+ */
 static bool is_in_use(const char *name, const void *function)
 {
 	return dlsym(RTLD_DEFAULT, name) == function;
 }
 
 /*
- * The arena is used only if it gets each pointer back. That is not the case if the program has its own allocator: pointers could
- * reach functions of that allocator which have other names. A sanitizer is such an allocator, too.
+ * The arena is used only if it gets each pointer back. That is not the case if the program has its
+ * own allocator: pointers could reach functions of that allocator which have other names. A
+ * sanitizer is such an allocator, too.
  */
 static bool arena_is_possible(void)
 {
@@ -361,8 +368,9 @@ static bool arena_is_possible(void)
 }
 
 /*
- * The link option -z initfirst lets this constructor run before those of all other libraries. Its fork handlers are therefore the
- * first ones that run in the child: no other handler sees memory that still belongs to the parent.
+ * The link option -z initfirst lets this constructor run before those of all other libraries. Its
+ * fork handlers are therefore the first ones that run in the child: no other handler sees memory
+ * that still belongs to the parent.
  */
 __attribute__((constructor)) static void preload_start(void)
 {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* This file defines functions with names of the C library. The feature macros must not redirect them to other symbols. */
+/*
+ * This file defines functions with names of the C library. The feature macros must not redirect
+ * them to other symbols.
+ */
 #undef _FILE_OFFSET_BITS
 #define _LARGEFILE64_SOURCE 1
 
@@ -12,7 +15,10 @@
 #include "arena/advice.h"
 #include "arena/preload.h"
 
-/* The functions that change mappings. Their names are also needed for the program's other memory, which they do not change. */
+/*
+ * The functions that change mappings. Their names are also needed for the program's other memory,
+ * which they do not change.
+ */
 
 static struct {
 	void *madvise;
@@ -110,7 +116,10 @@ PRELOAD_EXPORT void *mremap(void *addr, size_t bytes, size_t new_bytes, int flag
 	return found(addr, bytes, new_bytes, flags, to);
 }
 
-/* These functions may be called in a signal handler or in the child of vfork(), where dlsym() must not be called. */
+/*
+ * These functions may be called in a signal handler or in the child of vfork(), where dlsym() must
+ * not be called.
+ */
 __attribute__((constructor)) static void preload_memory_start(void)
 {
 	(void)preload_find(&next_memory.madvise, "madvise");

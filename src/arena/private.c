@@ -119,9 +119,10 @@ int private_copy(const struct part *part, bool is_untouched)
 }
 
 /*
- * A private mapping of the file: the kernel copies each page at the first store, so no store of another thread is lost. Then the
- * pages with data are copied, so that the file need not store them: MADV_DONTNEED must not bring the old content back. If a
- * page cannot be copied, the file keeps the data, which no process changes any more.
+ * A private mapping of the file: the kernel copies each page at the first store, so no store of
+ * another thread is lost. Then the pages with data are copied, so that the file need not store
+ * them: MADV_DONTNEED must not bring the old content back. If a page cannot be copied, the file
+ * keeps the data, which no process changes any more.
  */
 static int mapping_detach(const struct vma_item *item, uintptr_t addr, size_t bytes)
 {

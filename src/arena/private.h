@@ -25,14 +25,14 @@ bool private_is_of_arena(const struct vma_item *item);
 void private_restore(const struct vma_item *item, uintptr_t addr, size_t bytes);
 
 /*
- * Replaces a part by anonymous memory with the same content, protection and attributes. Values that other threads write during
- * the call may be lost. is_untouched: the part has no data. 0; -1.
+ * Replaces a part by anonymous memory with the same content, protection and attributes. Values that
+ * other threads write during the call may be lost. is_untouched: the part has no data. 0; -1.
  */
 int private_copy(const struct part *part, bool is_untouched);
 
 /*
- * Maps a whole block as private memory in place: threads may use it during the call, also as their stack. Does nothing if the
- * program has closed the descriptor or replaced a part of the block.
+ * Maps a whole block as private memory in place: threads may use it during the call, also as their
+ * stack. Does nothing if the program has closed the descriptor or replaced a part of the block.
  */
 void private_detach(struct span *span);
 

@@ -45,8 +45,8 @@ void take_abort(void)
 }
 
 /*
- * Sets the soft limit to the hard limit, and stores the limits before. The child has one thread, which no change of a limit can
- * disturb.
+ * Sets the soft limit to the hard limit, and stores the limits before. The child has one thread,
+ * which no change of a limit can disturb.
  */
 static bool limit_raise(int resource, struct rlimit *before)
 {
@@ -84,7 +84,10 @@ static void *private_map(uintptr_t addr, size_t bytes)
 	return memory;
 }
 
-/* Lets the kernel allocate pages that are about to be filled in one call, and large ones if they are filled completely. */
+/*
+ * Lets the kernel allocate pages that are about to be filled in one call, and large ones if they
+ * are filled completely.
+ */
 static void pages_prepare(uintptr_t addr, size_t bytes)
 {
 	uintptr_t huge = (addr + HUGE_BYTES - 1) & ~(uintptr_t)(HUGE_BYTES - 1);
@@ -95,7 +98,10 @@ static void pages_prepare(uintptr_t addr, size_t bytes)
 	call_madvise((void *)addr, bytes, MADV_POPULATE_WRITE);
 }
 
-/* Reads from the parent's memfd. Pages that the file does not store remain untouched: they are read as 0. */
+/*
+ * Reads from the parent's memfd. Pages that the file does not store remain untouched: they are read
+ * as 0.
+ */
 static void range_read(uintptr_t addr, size_t bytes)
 {
 	uint64_t offset = addr - arena.base, end = offset + bytes;
@@ -113,7 +119,10 @@ static void range_read(uintptr_t addr, size_t bytes)
 	}
 }
 
-/* Compares private memory with the parent's and copies again what differs. Returns whether a byte was different. */
+/*
+ * Compares private memory with the parent's and copies again what differs. Returns whether a byte
+ * was different.
+ */
 static bool range_refresh(uintptr_t addr, size_t bytes)
 {
 	uint64_t offset = addr - arena.base, end = offset + bytes;
@@ -138,7 +147,10 @@ static bool range_refresh(uintptr_t addr, size_t bytes)
 	return is_different;
 }
 
-/* Whether a copy can contain values of different times. Without a descriptor, the parent's memory cannot be read again. */
+/*
+ * Whether a copy can contain values of different times. Without a descriptor, the parent's memory
+ * cannot be read again.
+ */
 static bool copy_can_differ(void)
 {
 	return source.has_threads && !source.staging && arena_fd_is_valid();
@@ -181,9 +193,10 @@ static void range_take(uintptr_t addr, size_t bytes)
 }
 
 /*
- * A double collect (Afek et al., Atomic Snapshots of Shared Memory, 1993, §3): if two successive collects find the same values,
- * memory had these values at an instant between them, unless a value changed and changed back. `collect` returns whether a value
- * was different from the one before. A thread that writes all the time prevents the end, so the number of passes is limited.
+ * A double collect (Afek et al., Atomic Snapshots of Shared Memory, 1993, §3): if two successive
+ * collects find the same values, memory had these values at an instant between them, unless a value
+ * changed and changed back. `collect` returns whether a value was different from the one before. A
+ * thread that writes all the time prevents the end, so the number of passes is limited.
  */
 static void collect_until_equal(bool (*collect)(const void *), const void *context)
 {
@@ -249,7 +262,10 @@ static void mapping_take(const struct vma_item *item, void *context)
 	}
 }
 
-/* If the attributes cannot be read, the copy has none. But the memory that replaces a part of a block is not found then. */
+/*
+ * If the attributes cannot be read, the copy has none. But the memory that replaces a part of a
+ * block is not found then.
+ */
 static void blocks_take_plainly(void)
 {
 	for (struct span *span = arena_span_after(NULL); span; span = arena_span_after(span)) {
@@ -274,7 +290,10 @@ static int others_take(void)
 	return ret;
 }
 
-/* Finds the next range of adjacent blocks whose mappings have no attributes of their own, and moves *at behind it. */
+/*
+ * Finds the next range of adjacent blocks whose mappings have no attributes of their own, and moves
+ * *at behind it.
+ */
 static bool plain_next(const struct span **at, struct range *range)
 {
 	range->bytes = 0;

@@ -45,7 +45,10 @@ bool vmas_line(struct vma_item *item, const char *line)
 	return false;
 }
 
-/* Passes complete lines to vmas_line(). Returns the number of bytes of the incomplete line at the end. */
+/*
+ * Passes complete lines to vmas_line(). Returns the number of bytes of the incomplete line at the
+ * end.
+ */
 static size_t lines_take(char *text, size_t bytes, struct vma_item *item,
 			 void (*found)(const struct vma_item *, void *), void *context)
 {

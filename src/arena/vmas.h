@@ -21,15 +21,16 @@ struct vma_item {
 };
 
 /*
- * Calls `found` for each mapping of this process in ascending order. `found` may replace the mapping. The function does not call
- * the allocator. 0; -errno: /proc/self/smaps cannot be read.
+ * Calls `found` for each mapping of this process in ascending order. `found` may replace the
+ * mapping. The function does not call the allocator. 0; -errno: /proc/self/smaps cannot be read.
  */
 int vmas_each(void (*found)(const struct vma_item *item, void *context), void *context)
 	__attribute__((warn_unused_result));
 
 /*
- * Parses one line of /proc/self/smaps, NUL-terminated: the first line of a mapping initialises *item, the line "VmFlags:" sets
- * its flags and is the last line. Returns whether the line was the last one of a mapping.
+ * Parses one line of /proc/self/smaps, NUL-terminated: the first line of a mapping initialises
+ * *item, the line "VmFlags:" sets its flags and is the last line. Returns whether the line was the
+ * last one of a mapping.
  */
 bool vmas_line(struct vma_item *item, const char *line);
 

@@ -8,8 +8,9 @@
 #include <unistd.h>
 
 /*
- * membarrier(2) may begin to fail after the registration, if the program installs a seccomp filter. After this time, the store
- * buffers of the other processors are empty: each of them drains in less than a microsecond.
+ * membarrier(2) may begin to fail after the registration, if the program installs a seccomp filter.
+ * After this time, the store buffers of the other processors are empty: each of them drains in less
+ * than a microsecond.
  */
 #define DRAIN_NS 20000000
 

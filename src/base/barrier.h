@@ -6,18 +6,20 @@
 #include <stdbool.h>
 
 /*
- * Asymmetric memory barriers by membarrier(2). The frequent side executes barrier_light(), which only the compiler respects.
- * The rare side executes barrier_threads() in place of its fence. Then a store before barrier_light() is visible to the rare
- * side, or the load after barrier_light() returns what the rare side stored.
+ * Asymmetric memory barriers by membarrier(2). The frequent side executes barrier_light(), which
+ * only the compiler respects. The rare side executes barrier_threads() in place of its fence. Then
+ * a store before barrier_light() is visible to the rare side, or the load after barrier_light()
+ * returns what the rare side stored.
  */
 
 extern atomic_bool barrier_has_threads;
 extern atomic_bool barrier_has_processes;
 
 /*
- * Registers the process. Until then, and if the kernel refuses, barrier_has_threads and barrier_has_processes are false, and
- * no algorithm may depend on barrier_light() between threads or between processes. To be called again in the child of a
- * fork(). If the process has several threads, the call takes a grace period of RCU.
+ * Registers the process. Until then, and if the kernel refuses, barrier_has_threads and
+ * barrier_has_processes are false, and no algorithm may depend on barrier_light() between threads
+ * or between processes. To be called again in the child of a fork(). If the process has several
+ * threads, the call takes a grace period of RCU.
  */
 void barrier_register(void);
 
@@ -29,7 +31,10 @@ static inline void barrier_light(void)
 /* All threads of this process have executed a memory barrier when the function returns. */
 void barrier_threads(void);
 
-/* As barrier_threads(), for all threads of all processes on this host whose barrier_has_processes is true. */
+/*
+ * As barrier_threads(), for all threads of all processes on this host whose barrier_has_processes
+ * is true.
+ */
 void barrier_processes(void);
 
 #endif

@@ -9,8 +9,9 @@
 #include "base/lock_check.h"
 
 /*
- * A thread is given the bias after this many successive acquisitions of the mutex. Revocation costs some microseconds, so
- * that the number is doubled if the thread has used the bias less than WORTH times as often.
+ * A thread is given the bias after this many successive acquisitions of the mutex. Revocation costs
+ * some microseconds, so that the number is doubled if the thread has used the bias less than WORTH
+ * times as often.
  */
 #define BIAS_AFTER_MIN 256u
 #define BIAS_AFTER_MAX 65536u
@@ -67,8 +68,8 @@ static void bias_has_ended(struct biased_lock *lock, const struct biased_lock_en
 }
 
 /*
- * Revokes the bias of another thread. `mutex` held. With may_wait, waits until that thread has released the lock. Otherwise
- * returns false if it holds the lock, and leaves the bias.
+ * Revokes the bias of another thread. `mutex` held. With may_wait, waits until that thread has
+ * released the lock. Otherwise returns false if it holds the lock, and leaves the bias.
  */
 static bool bias_revoke(struct biased_lock *lock, bool may_wait)
 {
@@ -105,7 +106,10 @@ static void lock_by_mutex(struct biased_lock *lock)
 	lock->last_thread = self;
 }
 
-/* The holds of the data path last less than a microsecond, and less than the system calls of a thread that waits. */
+/*
+ * The holds of the data path last less than a microsecond, and less than the system calls of a
+ * thread that waits.
+ */
 #define SPINS 64
 
 /* Leaves the execution units to the other thread of the core. */
@@ -119,9 +123,10 @@ static inline void relax(void)
 }
 
 /*
- * The mutex has no queue: a thread that was woken for it finds it taken again if other threads acquire it all the time. Polling
- * threads do so by attempts. If BIASED_LOCK_OVERTAKES attempts have succeeded while threads wait, and no waiter has succeeded,
- * the next BIASED_LOCK_REFUSALS attempts fail. They take about as long as a time slice of the scheduler. The number is limited,
+ * The mutex has no queue: a thread that was woken for it finds it taken again if other threads
+ * acquire it all the time. Polling threads do so by attempts. If BIASED_LOCK_OVERTAKES attempts
+ * have succeeded while threads wait, and no waiter has succeeded, the next BIASED_LOCK_REFUSALS
+ * attempts fail. They take about as long as a time slice of the scheduler. The number is limited,
  * because an attempt must not depend on a thread that does not run.
  */
 static void acquire_mutex(struct biased_lock *lock)

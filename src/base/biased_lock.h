@@ -10,30 +10,37 @@
 #include "base/barrier.h"
 
 /*
- * A recursive lock that is biased to the thread that uses it most (quickly reacquirable locks; Dice, Moir and Scherer,
- * 2003). The biased thread acquires and releases it with plain loads and stores, without an atomic read-modify-write
- * operation and without a memory fence. Any other thread acquires the mutex, revokes the bias, and executes
- * barrier_threads() in place of both fences. Without barrier_has_threads, the lock is a mutex.
+ * A recursive lock that is biased to the thread that uses it most (quickly reacquirable locks;
+ * Dice, Moir and Scherer, 2003). The biased thread acquires and releases it with plain loads and
+ * stores, without an atomic read-modify-write operation and without a memory fence. Any other
+ * thread acquires the mutex, revokes the bias, and executes barrier_threads() in place of both
+ * fences. Without barrier_has_threads, the lock is a mutex.
  *
- * Protocol: a thread holds the lock if it holds `mutex` and `owner` is NULL and no bias hold is in progress, or if its
- * entry's `depth` is not 0 and it found `owner` to be its entry after it had stored `depth`.
+ * Protocol: a thread holds the lock if it holds `mutex` and `owner` is NULL and no bias hold is in
+ * progress, or if its entry's `depth` is not 0 and it found `owner` to be its entry after it had
+ * stored `depth`.
  *
  *     biased thread:  store entry.depth = 1; barrier_light(); load owner
- *     other thread:   lock mutex; store owner = NULL; barrier_threads(); wait until entry.depth is 0
+ *     other thread:   lock mutex; store owner = NULL; barrier_threads(); wait until entry.depth is
+ *                     0
  *
- * After barrier_threads(), either the biased thread finds the NULL, or the other thread finds the depth. Release is symmetric
- * with `depth` and `is_awaited`. `biased` keeps the entry while the bias is revoked: a nested acquisition in a thread that
- * holds the lock must not wait for the mutex.
+ * After barrier_threads(), either the biased thread finds the NULL, or the other thread finds the
+ * depth. Release is symmetric with `depth` and `is_awaited`. `biased` keeps the entry while the
+ * bias is revoked: a nested acquisition in a thread that holds the lock must not wait for the
+ * mutex.
  *
- * Only its thread stores depth in an entry, and an entry never changes its thread: a thread that was suspended between the
- * load of `biased` and the store of `depth` may resume after another thread was given the bias. Once all entries are used,
- * no further thread is given the bias.
+ * Only its thread stores depth in an entry, and an entry never changes its thread: a thread that
+ * was suspended between the load of `biased` and the store of `depth` may resume after another
+ * thread was given the bias. Once all entries are used, no further thread is given the bias.
  */
 #define BIASED_LOCK_ENTRIES 4
 
 /* After this many successful attempts while threads wait, … */
 #define BIASED_LOCK_OVERTAKES 512u
-/* … this many attempts leave the lock to the threads that wait, unless one of them acquires it before. */
+/*
+ * … this many attempts leave the lock to the threads that wait, unless one of them acquires it
+ * before.
+ */
 #define BIASED_LOCK_REFUSALS 65536u
 
 struct biased_lock_entry {
@@ -47,16 +54,19 @@ struct biased_lock {
 	_Atomic(struct biased_lock_entry *)
 		owner; /* NULL: no thread may acquire the lock without the mutex */
 	_Atomic(struct biased_lock_entry *) biased; /* the last value of `owner` other than NULL */
-	uint32_t mutex_depth; /* how often the holder holds `mutex`; 0: it holds the lock by its bias */
+	/* how often the holder holds `mutex`; 0: it holds the lock by its bias */
+	uint32_t mutex_depth;
 	_Atomic uintptr_t
-		holder; /* the thread that holds `mutex`; 0: none, or it only tries to revoke the bias */
+		/* the thread that holds `mutex`; 0: none, or it only tries to revoke the bias */
+		holder;
 	_Atomic uint32_t waiters;   /* threads that sleep until `mutex` is released */
 	_Atomic uint32_t refusals;  /* the next attempts that leave the lock to the waiters */
 	_Atomic uint32_t handovers; /* acquisitions by waiters; a futex */
 	_Atomic uint32_t givers;    /* threads that wait for a handover */
 	pthread_mutex_t mutex;
 	/* The following fields are accessed with `mutex` held. */
-	uint32_t overtakes; /* attempts that acquired the lock since a waiter did, while threads waited */
+	/* attempts that acquired the lock since a waiter did, while threads waited */
+	uint32_t overtakes;
 	uintptr_t last_thread; /* that acquired the mutex */
 	uint32_t streak;       /* successive acquisitions of the mutex by last_thread */
 	uint32_t bias_after;   /* the streak after which a thread is given the bias */
@@ -65,7 +75,10 @@ struct biased_lock {
 	struct biased_lock_entry entries[BIASED_LOCK_ENTRIES];
 };
 
-/* The lock is not biased yet. May be called again in the child of a fork() if the state of the lock is lost. */
+/*
+ * The lock is not biased yet. May be called again in the child of a fork() if the state of the lock
+ * is lost.
+ */
 void biased_lock_init(struct biased_lock *lock);
 void biased_lock_fini(struct biased_lock *lock);
 
@@ -76,8 +89,9 @@ bool biased_lock_is_mine(const struct biased_lock *lock);
 bool biased_lock_is_nested(const struct biased_lock *lock);
 
 /*
- * Lets a thread that sleeps for the lock acquire it before the caller, who does not hold it: returns when one has, when none
- * sleeps, or after BIASED_LOCK_GIVE_NS, because the sleeping thread may be suspended.
+ * Lets a thread that sleeps for the lock acquire it before the caller, who does not hold it:
+ * returns when one has, when none sleeps, or after BIASED_LOCK_GIVE_NS, because the sleeping thread
+ * may be suspended.
  */
 void biased_lock_let_waiters(struct biased_lock *lock);
 #define BIASED_LOCK_GIVE_NS 1000000u
@@ -127,7 +141,10 @@ static inline void biased_lock_acquire(struct biased_lock *lock)
 		biased_lock_acquire_slow(lock);
 }
 
-/* Does not wait. false: another thread holds the lock, or a thread has waited for it during many successful attempts. */
+/*
+ * Does not wait. false: another thread holds the lock, or a thread has waited for it during many
+ * successful attempts.
+ */
 static inline bool biased_lock_try(struct biased_lock *lock)
 {
 	return biased_lock_acquire_fast(lock) || biased_lock_try_slow(lock);

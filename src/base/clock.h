@@ -19,7 +19,10 @@ static inline uint64_t clock_now_ns(void)
 	return (uint64_t)ts.tv_sec * CLOCK_NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
-/* Milliseconds until the deadline for poll(2), rounded up and limited to INT_MAX; 0: the deadline has passed. */
+/*
+ * Milliseconds until the deadline for poll(2), rounded up and limited to INT_MAX; 0: the deadline
+ * has passed.
+ */
 static inline int clock_left_ms(uint64_t now_ns, uint64_t deadline_ns)
 {
 	uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;

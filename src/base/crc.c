@@ -8,8 +8,9 @@
 #include "base/crc_plain.h"
 
 /*
- * ISA-L 2.30 does not clear the upper halves of the vector registers after it used them. On some processors each
- * following SSE instruction of the thread, also of the application, is then slower until they are cleared.
+ * ISA-L 2.30 does not clear the upper halves of the vector registers after it used them. On some
+ * processors each following SSE instruction of the thread, also of the application, is then slower
+ * until they are cleared.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -63,9 +64,9 @@ static crc_fn choose;
 static _Atomic(crc_fn *) chosen = choose;
 
 /*
- * ISA-L selects its code by the processor's features, which do not show the speed of the instructions. On an emulated
- * processor ISA-L takes eight times as long as crc32_plain(), otherwise a tenth. So both are measured once, in some
- * microseconds.
+ * ISA-L selects its code by the processor's features, which do not show the speed of the
+ * instructions. On an emulated processor ISA-L takes eight times as long as crc32_plain(),
+ * otherwise a tenth. So both are measured once, in some microseconds.
  */
 static uint32_t choose(uint32_t crc, const void *bytes, size_t len)
 {

@@ -6,19 +6,22 @@
 #include <string.h>
 
 /*
- * CRC-32 for processors without a carry-less multiplication instruction, or with a slow one, such as emulated processors.
+ * CRC-32 for processors without a carry-less multiplication instruction, or with a slow one, such
+ * as emulated processors.
  *
- * A CRC is the remainder of the message, as a polynomial, divided by the CRC's polynomial. Adding a multiple of this
- * polynomial to the message does not change the remainder. One multiple has five terms and a wide gap after the first:
+ * A CRC is the remainder of the message, as a polynomial, divided by the CRC's polynomial. Adding a
+ * multiple of this polynomial to the message does not change the remainder. One multiple has five
+ * terms and a wide gap after the first:
  *
  *     x^300 + x^155 + x^117 + x^89 + 1
  *
- * so a bit of the message can be removed if it is added 145, 183, 211 and 300 bits later in the message. With words of 64
- * bits, each word is shifted and added to the second to fifth word after it. All words except the last few are processed in
- * this way, in registers. The rest of the message is processed by bytes with a table.
+ * so a bit of the message can be removed if it is added 145, 183, 211 and 300 bits later in the
+ * message. With words of 64 bits, each word is shifted and added to the second to fifth word after
+ * it. All words except the last few are processed in this way, in registers. The rest of the
+ * message is processed by bytes with a table.
  *
- * Bits are in the order of CRC-32: least significant first. (The multiple is the shortest with five terms and a gap of at
- * least 64 bits; it was found by exhaustive search.)
+ * Bits are in the order of CRC-32: least significant first. (The multiple is the shortest with five
+ * terms and a gap of at least 64 bits; it was found by exhaustive search.)
  */
 #define POLYNOMIAL	0xedb88320u
 #define WORD_BYTES	8u

@@ -21,9 +21,10 @@ enum fault_source { SOURCE_ENVIRONMENT, SOURCE_COMMAND, SOURCE_COUNT };
 static struct fault_set *_Atomic sets[SOURCE_COUNT];
 
 /*
- * Reclamation of replaced sets without locks, so that fork() cannot leave one locked. A thread that uses a set is counted in `users`
- * before it loads the pointer. A set in `retired` was replaced before it was added, so when `users` is 0 afterwards, no
- * thread uses it. If fork() copies a count above 0, the child frees no sets.
+ * Reclamation of replaced sets without locks, so that fork() cannot leave one locked. A thread that
+ * uses a set is counted in `users` before it loads the pointer. A set in `retired` was replaced
+ * before it was added, so when `users` is 0 afterwards, no thread uses it. If fork() copies a count
+ * above 0, the child frees no sets.
  */
 static _Atomic unsigned int users;
 static struct fault_set *_Atomic retired;

@@ -4,7 +4,10 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The public calls that pass the point call. tests/abi/faults.py compares them with the sources and the manual. */
+/*
+ * The public calls that pass the point call. tests/abi/faults.py compares them with the sources and
+ * the manual.
+ */
 static const char *const calls[] = {
 	"ibv_advise_mr",
 	"ibv_alloc_buf",

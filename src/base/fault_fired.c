@@ -9,7 +9,10 @@
 
 #define ENTRIES 256u
 
-/* An entry is one word: the key, the rule, whether it is of the environment, and the time in units, modulo 2^24 (78 hours). */
+/*
+ * An entry is one word: the key, the rule, whether it is of the environment, and the time in units,
+ * modulo 2^24 (78 hours).
+ */
 #define KEY_PROCESS UINT32_C(0x80000000)
 #define KEY_SHIFT   32
 #define RULE_SHIFT  25

@@ -23,7 +23,10 @@ const char *fault_op_name(uint32_t op);
 /* Whether a public call with this name passes the point call. */
 bool fault_call_is_known(const char *name);
 
-/* Whether a rule for `name` concerns `call`: the call with this name, and the extended one, whose name ends in "_ex". */
+/*
+ * Whether a rule for `name` concerns `call`: the call with this name, and the extended one, whose
+ * name ends in "_ex".
+ */
 bool fault_call_is(const char *name, const char *call);
 
 #endif

@@ -28,7 +28,10 @@
 #define SENT	  (AT(PACKET_SEND) | AT(MAD_SEND) | AT(MESSAGE))
 #define RECEIVED  (AT(PACKET_RECEIVE) | AT(MAD_RECEIVE) | AT(MESSAGE_RECEIVE))
 
-/* The actions that each point supports, as bits of enum fault_action, and the conditions on its subject. */
+/*
+ * The actions that each point supports, as bits of enum fault_action, and the conditions on its
+ * subject.
+ */
 static const struct {
 	unsigned int actions;
 	unsigned int conditions; /* enum fault_condition */
@@ -238,7 +241,10 @@ static const char *parse_call(struct fault_span text, struct fault_rule *rule)
 		       "name is that of a call, such as ibv_reg_mr; usrdma(7) describes which";
 }
 
-/* Without this condition, a rule for messages applies to sent messages only, so that each message passes it once. */
+/*
+ * Without this condition, a rule for messages applies to sent messages only, so that each message
+ * passes it once.
+ */
 static const char *parse_dir(struct fault_span text, struct fault_rule *rule)
 {
 	uint32_t points = rule->points;

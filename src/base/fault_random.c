@@ -24,7 +24,9 @@ static double fraction_of(uint64_t random)
 	return (double)(random >> 11) / (double)(UINT64_C(1) << 53);
 }
 
-/* Approximates a standard normal value by the sum of 12 uniform ones, the Irwin-Hall distribution. */
+/*
+ * Approximates a standard normal value by the sum of 12 uniform ones, the Irwin-Hall distribution.
+ */
 static double normal_of(uint64_t random)
 {
 	double sum = -6.0;
@@ -46,7 +48,10 @@ static double root_of(double x)
 	return root;
 }
 
-/* Inverse transform sampling of a Pareto distribution with shape 2 and scale 1, minus 1: its mean is 1. */
+/*
+ * Inverse transform sampling of a Pareto distribution with shape 2 and scale 1, minus 1: its mean
+ * is 1.
+ */
 static double pareto_of(uint64_t random)
 {
 	double value = 1.0 / root_of(1.0 - fraction_of(random)) - 1.0;

@@ -8,8 +8,8 @@
 uint64_t fault_random_mix(uint64_t z);
 
 /*
- * The random number for pass n of the rule at position i: element n of the rule's own SplitMix64 sequence, which depends
- * on the seed only.
+ * The random number for pass n of the rule at position i: element n of the rule's own SplitMix64
+ * sequence, which depends on the seed only.
  */
 uint64_t fault_random_of_pass(uint64_t seed, int i, uint64_t pass);
 

@@ -18,7 +18,11 @@
 enum fault_distribution {
 	FAULT_UNIFORM, /* from -jitter to +jitter */
 	FAULT_NORMAL,  /* jitter is the standard deviation */
-	FAULT_PARETO, /* Pareto with shape 2, shifted to start at 0, with jitter as mean; at most 100 times as much */
+	/*
+	 * Pareto with shape 2, shifted to start at 0, with jitter as mean; at most 100 times as
+	 * much
+	 */
+	FAULT_PARETO,
 	FAULT_DISTRIBUTION_COUNT
 };
 

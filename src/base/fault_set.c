@@ -11,8 +11,8 @@
 #include "base/fault_random.h"
 
 /*
- * A hash table with linear probing counts the passes of each pair of rule and QPN. Entries are not removed. A pair that
- * finds no entry uses the number of the rule's pass.
+ * A hash table with linear probing counts the passes of each pair of rule and QPN. Entries are not
+ * removed. A pair that finds no entry uses the number of the rule's pass.
  */
 #define FLOWS	     4096u
 #define FLOWS_PROBED 16u
@@ -27,7 +27,8 @@ struct fault_set {
 	uint64_t generation;
 	struct fault_set *next_retired;
 	struct fault_counter counters[FAULT_RULES_MAX];
-	_Atomic uint64_t busy_until_ns[FAULT_RULES_MAX]; /* RATE: the end of the last transmission */
+	/* RATE: the end of the last transmission */
+	_Atomic uint64_t busy_until_ns[FAULT_RULES_MAX];
 	struct fault_flow flows[FLOWS];
 };
 

@@ -5,13 +5,14 @@
 #include "base/fault_rule.h"
 
 /*
- * A set of rules and its counts. The rules are constant and the counts are atomic, so any number of threads may use a set
- * at the same time. The owner frees it when no thread uses it.
+ * A set of rules and its counts. The rules are constant and the counts are atomic, so any number of
+ * threads may use a set at the same time. The owner frees it when no thread uses it.
  */
 struct fault_set;
 
 /*
- * A new set; NULL with *error: -EINVAL and the cause as text in `why`, or -ENOMEM. `generation` is only stored.
+ * A new set; NULL with *error: -EINVAL and the cause as text in `why`, or -ENOMEM. `generation` is
+ * only stored.
  */
 struct fault_set *fault_set_new(const char *text, uint64_t generation, char *why, size_t why_bytes,
 				int *error) __attribute__((warn_unused_result));
@@ -28,8 +29,8 @@ struct fault_firing {
 };
 
 /*
- * Counts the pass for each matching rule. Returns whether a rule fires; not if is_taken, which means that a rule of
- * another set has fired on this pass. `shared`: further counters, or NULL.
+ * Counts the pass for each matching rule. Returns whether a rule fires; not if is_taken, which
+ * means that a rule of another set has fired on this pass. `shared`: further counters, or NULL.
  */
 bool fault_set_decide(struct fault_set *set, enum fault_point point,
 		      const struct fault_subject *subject, bool is_taken,

@@ -18,8 +18,8 @@ struct fault_span {
 };
 
 /*
- * Removes the text up to the first `mark`, and the mark, from *rest and returns the text; all of it if there is no mark.
- * fault_span_field() ignores marks between brackets.
+ * Removes the text up to the first `mark`, and the mark, from *rest and returns the text; all of it
+ * if there is no mark. fault_span_field() ignores marks between brackets.
  */
 struct fault_span fault_span_split(struct fault_span *rest, char mark);
 struct fault_span fault_span_field(struct fault_span *rest, char mark);

@@ -74,8 +74,8 @@ ssize_t fdpass_recv_all(int sock, void *data, size_t max, int fds[FDPASS_MAX], i
 			bool *is_cut, int flags)
 {
 	/*
-	 * The padding of the control buffer has space for one more descriptor than FDPASS_MAX, although no message
-	 * has so many.
+	 * The padding of the control buffer has space for one more descriptor than FDPASS_MAX,
+	 * although no message has so many.
 	 */
 	int all[FDPASS_MAX + 1];
 	union control_buffer control;
@@ -94,7 +94,10 @@ ssize_t fdpass_recv_all(int sock, void *data, size_t max, int fds[FDPASS_MAX], i
 	if (*nfds > 0)
 		memcpy(fds, all, sizeof(int) * (size_t)*nfds);
 	*is_cut = msg.msg_flags & MSG_CTRUNC;
-	/* The caller cannot distinguish an empty message from the end of the stream, which has no descriptors. */
+	/*
+	 * The caller cannot distinguish an empty message from the end of the stream, which has no
+	 * descriptors.
+	 */
 	if (len == 0 && (*nfds > 0 || *is_cut))
 		return -EPROTO;
 	return msg.msg_flags & MSG_TRUNC ? -EMSGSIZE : len;
@@ -137,6 +140,9 @@ bool fdpass_has_fds(int sock)
 {
 	struct msghdr msg = {0};
 
-	/* With MSG_PEEK the kernel gives copies of the descriptors, for which there is no space, and the queue keeps them. */
+	/*
+	 * With MSG_PEEK the kernel gives copies of the descriptors, for which there is no space,
+	 * and the queue keeps them.
+	 */
 	return sys_recvmsg(sock, &msg, MSG_PEEK | MSG_DONTWAIT) >= 0 && msg.msg_flags & MSG_CTRUNC;
 }

@@ -7,9 +7,10 @@
 #include <stdint.h>
 
 /*
- * A chained hash table. Its nodes are embedded in objects; the key is a 64-bit hash that the caller computes with
- * hash_mix(). After hash_init(), adding cannot fail: the table doubles when it is full; without memory, its chains
- * get longer. Owned by the object that embeds it, whose lock guards it.
+ * A chained hash table. Its nodes are embedded in objects; the key is a 64-bit hash that the caller
+ * computes with hash_mix(). After hash_init(), adding cannot fail: the table doubles when it is
+ * full; without memory, its chains get longer. Owned by the object that embeds it, whose lock
+ * guards it.
  */
 struct hash_node {
 	struct hash_node *next;
@@ -32,7 +33,10 @@ void hash_add(struct hash *table, struct hash_node *node, uint64_t hash);
 /* Removes a node; no effect if it is not in a table. */
 void hash_del(struct hash *table, struct hash_node *node);
 
-/* The first node with this hash, and the next one; NULL: the end. The caller compares the keys: hashes can collide. */
+/*
+ * The first node with this hash, and the next one; NULL: the end. The caller compares the keys:
+ * hashes can collide.
+ */
 struct hash_node *hash_first(const struct hash *table, uint64_t hash);
 struct hash_node *hash_next(const struct hash_node *node);
 
@@ -40,8 +44,8 @@ struct hash_node *hash_next(const struct hash_node *node);
 	for ((pos) = hash_first((table), (key)); (pos); (pos) = hash_next(pos))
 
 /*
- * Adds one word to a hash. The initial hash is any constant; if a peer can choose the keys, it is a secret random
- * number, which prevents deliberate collisions.
+ * Adds one word to a hash. The initial hash is any constant; if a peer can choose the keys, it is a
+ * secret random number, which prevents deliberate collisions.
  */
 static inline uint64_t hash_mix(uint64_t hash, uint64_t word)
 {

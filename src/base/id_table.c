@@ -93,8 +93,8 @@ static int table_grow(struct id_table *table)
 }
 
 /*
- * The free indices of a table with random handles are stored as an array: `order` of the entries [0, room - count).
- * The index that is taken is replaced by the last one of the array.
+ * The free indices of a table with random handles are stored as an array: `order` of the entries
+ * [0, room - count). The index that is taken is replaced by the last one of the array.
  */
 static int table_grow_random(struct id_table *table)
 {

@@ -11,8 +11,9 @@
 #endif
 
 /*
- * No manual specifies the units in which REP MOVSB stores. On AMD family 25 model 1 (Zen 3), words of 8 bytes were divided, also in pieces of
- * 8 bytes. On model 17 (Zen 4), no divided word was found.
+ * No manual specifies the units in which REP MOVSB stores. On AMD family 25 model 1 (Zen 3), words
+ * of 8 bytes were divided, also in pieces of 8 bytes. On model 17 (Zen 4), no divided word was
+ * found.
  */
 static bool string_moves_keep_words(const struct kernel_copy_x86 *x86)
 {
@@ -20,8 +21,8 @@ static bool string_moves_keep_words(const struct kernel_copy_x86 *x86)
 }
 
 /*
- * copy_user_generic() of arch/x86: with FSRM, REP MOVSB for all lengths since Linux 5.17; otherwise words of 8 bytes, then single bytes,
- * but REP MOVSB for 64 bytes and more with ERMS.
+ * copy_user_generic() of arch/x86: with FSRM, REP MOVSB for all lengths since Linux 5.17; otherwise
+ * words of 8 bytes, then single bytes, but REP MOVSB for 64 bytes and more with ERMS.
  */
 enum kernel_words kernel_copy_x86_words(const struct kernel_copy_x86 *x86)
 {
@@ -36,7 +37,10 @@ enum kernel_words kernel_copy_x86_words(const struct kernel_copy_x86 *x86)
 
 static void read_processor(struct kernel_copy_x86 *x86)
 {
-	/* CPUID leaf 1: with this family, the extended family is added, and the extended model is the high half of the model. */
+	/*
+	 * CPUID leaf 1: with this family, the extended family is added, and the extended model is
+	 * the high half of the model.
+	 */
 	enum { EXTENDED = 15 };
 	unsigned int eax, ebx, ecx, edx;
 
@@ -79,7 +83,10 @@ static enum kernel_words find_words(void)
 
 #else
 
-/* The copy function of aarch64 decomposes a short piece into accesses of 8, 4, 2 and 1 bytes (arch/arm64/lib/copy_template.S). */
+/*
+ * The copy function of aarch64 decomposes a short piece into accesses of 8, 4, 2 and 1 bytes
+ * (arch/arm64/lib/copy_template.S).
+ */
 static enum kernel_words find_words(void)
 {
 	return KERNEL_WORDS_ALL;

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 
 /*
- * Which aligned words the kernel's copy function stores and loads whole in process_vm_writev(2) and process_vm_readv(2), if the piece
- * begins at a multiple of the word's size on both sides.
+ * Which aligned words the kernel's copy function stores and loads whole in process_vm_writev(2) and
+ * process_vm_readv(2), if the piece begins at a multiple of the word's size on both sides.
  */
 enum kernel_words {
 	KERNEL_WORDS_NONE, /* words of any size can be divided */
@@ -16,7 +16,8 @@ enum kernel_words {
 
 /* What determines the copy function of an x86 kernel. */
 struct kernel_copy_x86 {
-	bool has_erms; /* enhanced REP MOVSB: CPUID leaf 7, EBX bit 9 (Intel SDM volume 2A, CPUID) */
+	/* enhanced REP MOVSB: CPUID leaf 7, EBX bit 9 (Intel SDM volume 2A, CPUID) */
+	bool has_erms;
 	bool has_fsrm; /* fast short REP MOV: the same leaf, EDX bit 4 */
 	bool is_amd;
 	unsigned int family, model;
@@ -26,7 +27,10 @@ struct kernel_copy_x86 {
 /* The rule of docs/adr/0071 for x86. */
 enum kernel_words kernel_copy_x86_words(const struct kernel_copy_x86 *x86);
 
-/* The words that stay whole on this machine. The first call determines them; later calls return the same value. */
+/*
+ * The words that stay whole on this machine. The first call determines them; later calls return the
+ * same value.
+ */
 enum kernel_words kernel_copy_words(void);
 
 #endif

@@ -6,9 +6,10 @@
 #include <stddef.h>
 
 /*
- * A circular doubly linked list of nodes that are embedded in objects. The head is a node without an object. The head
- * of an empty list and a node that is in no list point to themselves, so a second removal of a node has no effect.
- * The owner of the head owns the list; the lock that guards the head guards the list.
+ * A circular doubly linked list of nodes that are embedded in objects. The head is a node without
+ * an object. The head of an empty list and a node that is in no list point to themselves, so a
+ * second removal of a node has no effect. The owner of the head owns the list; the lock that guards
+ * the head guards the list.
  */
 struct list_head {
 	struct list_head *prev;

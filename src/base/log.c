@@ -22,7 +22,10 @@ static const char *const level_names[] = {
 };
 static_assert(COUNT(level_names) == LOG_LEVEL_COUNT, "every level has a name");
 
-/* -1 until the environment was read. Two threads may read it at the same time: the result is the same. */
+/*
+ * -1 until the environment was read. Two threads may read it at the same time: the result is the
+ * same.
+ */
 static atomic_int current_level = -1;
 static atomic_flag has_complained = ATOMIC_FLAG_INIT;
 
@@ -66,7 +69,10 @@ void log_set_level(enum log_level level)
 	atomic_store_explicit(&current_level, (int)level, memory_order_relaxed);
 }
 
-/* The length of the text in a buffer of LINE_BYTES, from the return value of snprintf(), which may be greater. */
+/*
+ * The length of the text in a buffer of LINE_BYTES, from the return value of snprintf(), which may
+ * be greater.
+ */
 static size_t line_clip(int printed)
 {
 	if (printed < 0)

@@ -5,12 +5,13 @@
 #include <stdbool.h>
 
 /*
- * Diagnostics on stderr: one line with one write(2) for each message. They are off unless the environment has
- * USRDMA_LOG=error|warn|info|debug|trace, because the code runs inside other programs. The exception is LOG_LEVEL_USER:
- * messages that the user must act on and that the program's own error messages do not contain. They are on unless
- * USRDMA_LOG=off.
+ * Diagnostics on stderr: one line with one write(2) for each message. They are off unless the
+ * environment has USRDMA_LOG=error|warn|info|debug|trace, because the code runs inside other
+ * programs. The exception is LOG_LEVEL_USER: messages that the user must act on and that the
+ * program's own error messages do not contain. They are on unless USRDMA_LOG=off.
  *
- * Bytes that are not printable (base/printable.h) are written as '?': a message may contain text of another process.
+ * Bytes that are not printable (base/printable.h) are written as '?': a message may contain text of
+ * another process.
  *
  * Safe from any thread. errno is preserved, so %m works and callers need not save errno.
  */

@@ -11,7 +11,10 @@
 /* (uid_t)-1 is not a user. */
 #define OTHER_USERS UINT32_MAX
 
-/* The lines of one cause and user. Freed after LOG_LIMIT_REPORT_NS without a line, when the bucket is full again. */
+/*
+ * The lines of one cause and user. Freed after LOG_LIMIT_REPORT_NS without a line, when the bucket
+ * is full again.
+ */
 struct log_bucket {
 	struct log_limit *limit;
 	struct hash_node node;

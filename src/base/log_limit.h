@@ -12,13 +12,15 @@
 #include "base/timer.h"
 
 /*
- * Limits the log lines that users cause: a token bucket for each cause and user. A burst of LOG_LIMIT_BURST lines is logged,
- * then one line in LOG_LIMIT_REFILL_NS. The other lines are counted; the count is logged once in LOG_LIMIT_REPORT_NS.
+ * Limits the log lines that users cause: a token bucket for each cause and user. A burst of
+ * LOG_LIMIT_BURST lines is logged, then one line in LOG_LIMIT_REFILL_NS. The other lines are
+ * counted; the count is logged once in LOG_LIMIT_REPORT_NS.
  *
- * At most LOG_LIMIT_BUCKETS buckets exist. If they are all in use, further users share one bucket for each cause, which the
- * report names "other users".
+ * At most LOG_LIMIT_BUCKETS buckets exist. If they are all in use, further users share one bucket
+ * for each cause, which the report names "other users".
  *
- * Owned by the object that embeds it, whose thread makes all calls. Times are monotonic nanoseconds.
+ * Owned by the object that embeds it, whose thread makes all calls. Times are monotonic
+ * nanoseconds.
  */
 #define LOG_LIMIT_BURST	    10u
 #define LOG_LIMIT_REFILL_NS 6000000000ull

@@ -15,8 +15,8 @@ static uintptr_t page_word(const void *at)
 }
 
 /*
- * The kernel copies the set before it checks `how`, which is invalid here: EFAULT means that the page is not readable. It does not
- * copy from NULL, so the second word of page 0 is read.
+ * The kernel copies the set before it checks `how`, which is invalid here: EFAULT means that the
+ * page is not readable. It does not copy from NULL, so the second word of page 0 is read.
  */
 bool page_is_readable(const void *at)
 {
@@ -33,8 +33,8 @@ bool page_is_readable(const void *at)
 }
 
 /*
- * Makes the kernel OR a word of the page with 0, atomically. The word does not change, but write permission is
- * required.
+ * Makes the kernel OR a word of the page with 0, atomically. The word does not change, but write
+ * permission is required.
  */
 bool page_is_writable(void *at)
 {

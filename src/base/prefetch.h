@@ -3,8 +3,9 @@
 #define USRDMA_BASE_PREFETCH_H
 
 /*
- * Fetches a cache line with the intention to write to it, so that a store does not wait until another processor has given up
- * the line. Only a hint. GCC emits prefetchw only if the build requires a processor that has it; all others ignore it.
+ * Fetches a cache line with the intention to write to it, so that a store does not wait until
+ * another processor has given up the line. Only a hint. GCC emits prefetchw only if the build
+ * requires a processor that has it; all others ignore it.
  */
 static inline void prefetch_to_write(const void *line)
 {

@@ -49,7 +49,10 @@ static void init_faults(const char *variable, const char *value, const char *rul
 		log_info("fault injection is on: %s", value);
 }
 
-/* secure_getenv(): the user of a set-user-ID program must not be able to inject faults into it, or have it read a file. */
+/*
+ * secure_getenv(): the user of a set-user-ID program must not be able to inject faults into it, or
+ * have it read a file.
+ */
 static void init_faults_from_environment(void)
 {
 	const char *rules = secure_getenv("USRDMA_FAULT");

@@ -14,16 +14,25 @@
 #include "base/trace_ring.h"
 
 #define WHY_BYTES 128
-/* Attempts to copy the rules while the daemon does not change them. It notifies the process again after each change. */
+/*
+ * Attempts to copy the rules while the daemon does not change them. It notifies the process again
+ * after each change.
+ */
 #define COPY_ATTEMPTS 100
 
-/* Reserved when the first page is mapped. A later page is mapped at the same address: threads may be reading. */
+/*
+ * Reserved when the first page is mapped. A later page is mapped at the same address: threads may
+ * be reading.
+ */
 static struct probe_page *_Atomic page;
 /* The generation that was applied last. */
 static _Atomic uint32_t applied;
 /* The generation for which the daemon had no trace ring for this process; an odd number: none. */
 static _Atomic uint32_t refused = 1;
-/* The process of the thread that applies the page; 0: none. In the child of a fork(), a copy of the parent's number is no lock. */
+/*
+ * The process of the thread that applies the page; 0: none. In the child of a fork(), a copy of the
+ * parent's number is no lock.
+ */
 static _Atomic pid_t applier;
 
 static bool copy_rules(const struct probe_page *from, char *rules, uint32_t *generation)
@@ -46,7 +55,10 @@ static bool copy_rules(const struct probe_page *from, char *rules, uint32_t *gen
 
 static void apply_rules(struct probe_page *from)
 {
-	/* The generation of a page is no such number: a new daemon begins again. Guarded by `applier`. */
+	/*
+	 * The generation of a page is no such number: a new daemon begins again. Guarded by
+	 * `applier`.
+	 */
 	static uint64_t change;
 	char *rules = malloc(PROBE_RULES_MAX), why[WHY_BYTES] = "no memory";
 	uint32_t generation;
@@ -59,7 +71,10 @@ static void apply_rules(struct probe_page *from)
 	free(rules);
 }
 
-/* Whether this thread may apply the page now. If another one does, that thread sees the latest page, or a notice follows. */
+/*
+ * Whether this thread may apply the page now. If another one does, that thread sees the latest
+ * page, or a notice follows.
+ */
 static bool become_applier(void)
 {
 	pid_t self = getpid(), other = atomic_load(&applier);
@@ -148,7 +163,10 @@ int probe_attach(int fd)
 			munmap(mapped, sizeof(*mapped));
 		return -EINVAL;
 	}
-	/* No generation of a page is odd while it is not being changed: the first call of apply_page() takes the page. */
+	/*
+	 * No generation of a page is odd while it is not being changed: the first call of
+	 * apply_page() takes the page.
+	 */
 	atomic_store(&applied, 1);
 	atomic_store(&refused, 1);
 	atomic_store(&page, mapped);

@@ -9,12 +9,14 @@
 #include "base/fault.h"
 
 /*
- * The probe page: what the processes of one user trace and which faults they inject. The daemon creates one for each user as
- * a memfd with a fixed size, and passes it with the reply to HELLO (docs/adr/0039).
+ * The probe page: what the processes of one user trace and which faults they inject. The daemon
+ * creates one for each user as a memfd with a fixed size, and passes it with the reply to HELLO
+ * (docs/adr/0039).
  *
- * The daemon writes `generation`, `flags` and the rules. It makes `generation` odd, writes, and makes it even. The counters
- * are written by the processes. All processes of the user can write the page: each of them could inject the same faults
- * into the others by the daemon. A reader copies the rules before it parses them. The daemon reads nothing from the page.
+ * The daemon writes `generation`, `flags` and the rules. It makes `generation` odd, writes, and
+ * makes it even. The counters are written by the processes. All processes of the user can write the
+ * page: each of them could inject the same faults into the others by the daemon. A reader copies
+ * the rules before it parses them. The daemon reads nothing from the page.
  */
 #define PROBE_PAGE_MAGIC   0x75707062u
 #define PROBE_PAGE_VERSION 2

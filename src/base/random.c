@@ -146,7 +146,10 @@ uint32_t random_below(struct random *random, uint32_t bound)
 	uint32_t excess, number;
 
 	assert(bound > 0);
-	/* 2^32 % bound. Numbers below it are rejected, because they would make some results more probable. */
+	/*
+	 * 2^32 % bound. Numbers below it are rejected, because they would make some results more
+	 * probable.
+	 */
 	excess = (uint32_t)(0 - bound) % bound;
 	do {
 		number = random_u32(random);

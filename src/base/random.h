@@ -10,12 +10,12 @@
 #define RANDOM_BUFFER_BLOCKS 4
 
 /*
- * A cryptographic random number generator: ChaCha20 (RFC 8439 §2.3) with fast key erasure. Each refill of the buffer
- * begins with a new key, and numbers are erased from the buffer when they are returned, so that the memory of a process
- * does not contain numbers that were returned earlier.
+ * A cryptographic random number generator: ChaCha20 (RFC 8439 §2.3) with fast key erasure. Each
+ * refill of the buffer begins with a new key, and numbers are erased from the buffer when they are
+ * returned, so that the memory of a process does not contain numbers that were returned earlier.
  *
- * Owned by the object that embeds it; it has no lock of its own. After fork() both processes would return the same
- * numbers: the owner seeds a new generator in the child.
+ * Owned by the object that embeds it; it has no lock of its own. After fork() both processes would
+ * return the same numbers: the owner seeds a new generator in the child.
  */
 struct random {
 	uint8_t key[RANDOM_KEY_BYTES];
@@ -29,7 +29,10 @@ void random_init(struct random *random, const uint8_t key[RANDOM_KEY_BYTES]);
 /* Initialises the generator with a key from getrandom(2). 0 or -errno. */
 int random_open(struct random *random) __attribute__((warn_unused_result));
 
-/* Initialises the generator with a seed, for repeatable simulations only: the seed determines all numbers. */
+/*
+ * Initialises the generator with a seed, for repeatable simulations only: the seed determines all
+ * numbers.
+ */
 void random_init_repeatable(struct random *random, uint64_t seed);
 
 uint32_t random_u32(struct random *random);

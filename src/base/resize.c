@@ -29,7 +29,10 @@ int resize_memory(int fd, uint64_t bytes)
 	pthread_sigmask(SIG_BLOCK, &limit, &before);
 	was_pending = is_pending(SIGXFSZ);
 	ret = ftruncate(fd, (off_t)bytes) ? -errno : 0;
-	/* SIGXFSZ is pending for this thread, which blocks it. It is removed unless it was pending before. */
+	/*
+	 * SIGXFSZ is pending for this thread, which blocks it. It is removed unless it was pending
+	 * before.
+	 */
 	if (ret == -EFBIG && !was_pending) {
 		cancel_state = cancel_disable();
 		while (sigtimedwait(&limit, NULL, &at_once) < 0 && errno == EINTR)

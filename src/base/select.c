@@ -35,8 +35,8 @@ static int table_slots(void)
 }
 
 /*
- * Some programs pass their limit of descriptors as nfds, perhaps a million, with sets that are much shorter. Other
- * programs use sets that are longer than an fd_set.
+ * Some programs pass their limit of descriptors as nfds, perhaps a million, with sets that are much
+ * shorter. Other programs use sets that are longer than an fd_set.
  */
 static int limit(int nfds)
 {

@@ -8,9 +8,10 @@
 #include "base/util.h"
 
 /*
- * Blocks signals for the calling thread, so that no signal handler of the application runs while the thread holds a
- * lock: the handler may leave the library by siglongjmp(). Synchronous signals, which an instruction of the thread
- * raises, are not blocked, because the kernel kills a process that blocks them.
+ * Blocks signals for the calling thread, so that no signal handler of the application runs while
+ * the thread holds a lock: the handler may leave the library by siglongjmp(). Synchronous signals,
+ * which an instruction of the thread raises, are not blocked, because the kernel kills a process
+ * that blocks them.
  */
 static inline void signals_block(sigset_t *before)
 {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/spin.h"
 
-/* Of this thread: waits that do not poll longer, before the next one that does, and their number after its failure. */
+/*
+ * Of this thread: waits that do not poll longer, before the next one that does, and their number
+ * after its failure.
+ */
 static __thread unsigned int short_waits, backoff;
 
 bool spin_begin(struct spin *spin, uint64_t now_ns, uint64_t least_ns,

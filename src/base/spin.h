@@ -6,9 +6,10 @@
 #include <stdint.h>
 
 /*
- * How long a thread polls before it sleeps. If its last waits ended soon, it polls for about as long as a wake-up takes: in a dialog
- * of two threads that do this, no thread has to be woken. After a wait that did not end soon, the next one does not poll, then the
- * next two, and so on up to most_short_waits (docs/adr/0045). Each thread has its own history.
+ * How long a thread polls before it sleeps. If its last waits ended soon, it polls for about as
+ * long as a wake-up takes: in a dialog of two threads that do this, no thread has to be woken.
+ * After a wait that did not end soon, the next one does not poll, then the next two, and so on up
+ * to most_short_waits (docs/adr/0045). Each thread has its own history.
  */
 struct spin {
 	uint64_t start_ns;
@@ -21,13 +22,16 @@ struct spin {
 #define SPIN_NS 80000
 
 /*
- * Begins a wait of the calling thread. least_ns: the thread polls for this time in any case; if it is SPIN_NS or more, not longer.
- * Returns whether the thread is to poll.
+ * Begins a wait of the calling thread. least_ns: the thread polls for this time in any case; if it
+ * is SPIN_NS or more, not longer. Returns whether the thread is to poll.
  */
 bool spin_begin(struct spin *spin, uint64_t now_ns, uint64_t least_ns,
 		unsigned int most_short_waits);
 
-/* After spin_begin(): a wait that polls for SPIN_NS polls for limit_ns instead, because a wake-up costs more than usual. */
+/*
+ * After spin_begin(): a wait that polls for SPIN_NS polls for limit_ns instead, because a wake-up
+ * costs more than usual.
+ */
 void spin_lengthen(struct spin *spin, uint64_t limit_ns);
 
 /* After a poll without success: whether to poll again. */

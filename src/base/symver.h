@@ -6,8 +6,9 @@
 #define EXPORTED __attribute__((visibility("default")))
 
 /*
- * Declares a function that is exported under another name with a non-default version, "name@NODE". The attribute is
- * used if the compiler supports it, because link-time optimization may lose the assembler directive.
+ * Declares a function that is exported under another name with a non-default version, "name@NODE".
+ * The attribute is used if the compiler supports it, because link-time optimization may lose the
+ * assembler directive.
  */
 #if __has_attribute(symver)
 #define VERSIONED(type, function, parameters, name) \

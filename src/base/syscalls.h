@@ -42,7 +42,10 @@ static inline void cancel_restore(int before)
  * They block only if the descriptor is in blocking mode. Such a wait cannot be cancelled.
  */
 
-/* Calls the C library's function, so that ThreadSanitizer detects that the descriptor number may be reused. */
+/*
+ * Calls the C library's function, so that ThreadSanitizer detects that the descriptor number may be
+ * reused.
+ */
 static inline int sys_close(int fd)
 {
 	int before = cancel_disable();

@@ -5,10 +5,11 @@
 #include <stddef.h>
 
 /*
- * A pairing heap (Fredman, Sedgewick, Sleator, Tarjan, Algorithmica 1986): a tree in which no node has an earlier
- * deadline than its parent. Two trees are melded: the root with the later deadline becomes the first child of the
- * other root. When a node is removed, its children are melded in pairs from left to right, then the pairs from right
- * to left. This order bounds the amortised cost.
+ * A pairing heap (Fredman, Sedgewick, Sleator, Tarjan, Algorithmica 1986): a tree in which no node
+ * has an earlier deadline than its parent. Two trees are melded: the root with the later deadline
+ * becomes the first child of the other root. When a node is removed, its children are melded in
+ * pairs from left to right, then the pairs from right to left. This order bounds the amortised
+ * cost.
  */
 
 void timer_heap_init(struct timer_heap *heap)

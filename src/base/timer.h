@@ -6,15 +6,16 @@
 #include <stdint.h>
 
 /*
- * Timers in a pairing heap; the nodes are embedded in objects. Adding takes O(1) and cannot fail; cancelling and
- * expiring take O(log n) amortised. No memory is allocated. Callers pass the time in monotonic nanoseconds. The
- * owner's lock guards the heap and all its timers.
+ * Timers in a pairing heap; the nodes are embedded in objects. Adding takes O(1) and cannot fail;
+ * cancelling and expiring take O(log n) amortised. No memory is allocated. Callers pass the time in
+ * monotonic nanoseconds. The owner's lock guards the heap and all its timers.
  */
 #define TIMER_NEVER_NS UINT64_MAX
 
 /*
- * Owned by the object that embeds it, which cancels the timer before it is freed. When fn is called, the timer is not
- * pending. fn may add or cancel any timer, and free the object of this one.
+ * Owned by the object that embeds it, which cancels the timer before it is freed. When fn is
+ * called, the timer is not pending. fn may add or cancel any timer, and free the object of this
+ * one.
  */
 struct timer {
 	struct timer *child; /* first child; children have later or equal deadlines */
@@ -34,8 +35,8 @@ void timer_heap_init(struct timer_heap *heap);
 void timer_init(struct timer *timer, void (*fn)(struct timer *timer, uint64_t now_ns));
 
 /*
- * Arms the timer; a pending timer gets the new deadline. If a callback arms a timer whose deadline has passed, the timer
- * expires in the next timer_expire(), so that timer_expire() terminates.
+ * Arms the timer; a pending timer gets the new deadline. If a callback arms a timer whose deadline
+ * has passed, the timer expires in the next timer_expire(), so that timer_expire() terminates.
  */
 void timer_add(struct timer_heap *heap, struct timer *timer, uint64_t deadline_ns);
 

@@ -9,13 +9,15 @@
 #include "base/probe.h"
 
 /*
- * Trace points. A trace point is a function call at the place of an event. The function fills a struct trace_event
- * and passes it to trace_emit(), which passes it to every sink. This header defines the layout of events; the module
- * that emits an event defines its printer (struct trace_point).
+ * Trace points. A trace point is a function call at the place of an event. The function fills a
+ * struct trace_event and passes it to trace_emit(), which passes it to every sink. This header
+ * defines the layout of events; the module that emits an event defines its printer (struct
+ * trace_point).
  *
- * An event is a record of fixed size without pointers, so that a sink can store it, pass it to another process and
- * print it later. The numbers of types and the meaning of members do not change. New members are added at the end of
- * a type's struct; any other change of the layout changes TRACE_VERSION.
+ * An event is a record of fixed size without pointers, so that a sink can store it, pass it to
+ * another process and print it later. The numbers of types and the meaning of members do not
+ * change. New members are added at the end of a type's struct; any other change of the layout
+ * changes TRACE_VERSION.
  */
 #define TRACE_VERSION	   1
 #define TRACE_EVENT_BYTES  384
@@ -117,8 +119,9 @@ struct trace_fifo {
 };
 
 /*
- * The types of FIFO elements, trace_fifo.element_type: enum cell_type of local/ring.h. A request with a response of its own
- * (READ, atomics and later ones) has another number; its trace_fifo.opcode is the operation.
+ * The types of FIFO elements, trace_fifo.element_type: enum cell_type of local/ring.h. A request
+ * with a response of its own (READ, atomics and later ones) has another number; its
+ * trace_fifo.opcode is the operation.
  */
 enum trace_element {
 	TRACE_ELEMENT_NONE,
@@ -150,8 +153,8 @@ enum trace_element_flags {
 };
 
 /*
- * A WRITE, READ or ATOMIC that the requester carried out on the memory of the peer's process. The head's QPN is the
- * requester's.
+ * A WRITE, READ or ATOMIC that the requester carried out on the memory of the peer's process. The
+ * head's QPN is the requester's.
  */
 struct trace_one_sided {
 	uint64_t remote_addr;
@@ -199,7 +202,10 @@ struct trace_call_failed {
 	int32_t error; /* errno */
 };
 
-/* A packet or FIFO element that was dropped. The head has the destination QPN and the PSN or message number. */
+/*
+ * A packet or FIFO element that was dropped. The head has the destination QPN and the PSN or
+ * message number.
+ */
 struct trace_drop {
 	uint8_t remote_gid[16]; /* all zero: unknown */
 	uint32_t src_qpn;	/* 0: unknown */
@@ -224,7 +230,10 @@ struct trace_port {
 	char device[32]; /* NUL-terminated */
 };
 
-/* The path of a connected QP at the transitions to RTR and RTS, and for each existing QP when a trace begins. */
+/*
+ * The path of a connected QP at the transitions to RTR and RTS, and for each existing QP when a
+ * trace begins.
+ */
 struct trace_qp_path {
 	uint8_t local_gid[16];
 	uint8_t remote_gid[16];
@@ -254,8 +263,8 @@ struct trace_ipc {
 };
 
 /*
- * A state change of a QP, of its loss recovery, of a connection of the communication manager or of a service ID
- * resolution.
+ * A state change of a QP, of its loss recovery, of a connection of the communication manager or of
+ * a service ID resolution.
  */
 struct trace_state {
 	uint32_t from;
@@ -290,9 +299,14 @@ struct trace_event {
 	uint8_t type;	 /* enum trace_type */
 	uint16_t bytes;	 /* TRACE_EVENT_BYTES */
 	uint32_t tid;
-	uint64_t time_ns; /* CLOCK_MONOTONIC, or virtual time; if it is 0, trace_emit() or a sink sets the current time */
+	/*
+	 * CLOCK_MONOTONIC, or virtual time; if it is 0, trace_emit() or a sink sets the current
+	 * time
+	 */
+	uint64_t time_ns;
 	uint32_t qpn; /* 0: none */
-	uint32_t psn; /* if the type has a PSN; TRACE_WR_POSTED: number of the WR in its send queue, from 0 */
+	/* if the type has a PSN; TRACE_WR_POSTED: number of the WR in its send queue, from 0 */
+	uint32_t psn;
 	uint32_t ifindex; /* network interface of the device; 0: unknown */
 	uint32_t pid;	  /* process that the event concerns; 0: the emitting process */
 	union {
@@ -319,8 +333,8 @@ static_assert(offsetof(struct trace_event, packet) == TRACE_HEAD_BYTES,
 	      "the head's layout is fixed");
 
 /*
- * Writes a description of the event, without QPN and PSN of the head unless they belong to the description. The text is
- * truncated to out_bytes and NUL-terminated.
+ * Writes a description of the event, without QPN and PSN of the head unless they belong to the
+ * description. The text is truncated to out_bytes and NUL-terminated.
  */
 typedef void trace_printer(char *out, size_t out_bytes, const struct trace_event *event);
 
@@ -332,8 +346,9 @@ struct trace_point {
 };
 
 /*
- * Consumer of events. put() may be called by any thread, also with locks of the data path held: it must not take
- * these locks or allocate memory. Sinks are constants: put() may be called once more after the sink was removed.
+ * Consumer of events. put() may be called by any thread, also with locks of the data path held: it
+ * must not take these locks or allocate memory. Sinks are constants: put() may be called once more
+ * after the sink was removed.
  */
 struct trace_sink {
 	void (*put)(const struct trace_point *point, const struct trace_event *event);
@@ -342,34 +357,43 @@ struct trace_sink {
 
 #define TRACE_SINKS_MAX 4
 
-/* Adds the sink and switches tracing on, with all details. 0, or -ENOSPC: there are TRACE_SINKS_MAX sinks. */
+/*
+ * Adds the sink and switches tracing on, with all details. 0, or -ENOSPC: there are TRACE_SINKS_MAX
+ * sinks.
+ */
 int trace_sink_add(const struct trace_sink *sink) __attribute__((warn_unused_result));
 
 /*
- * Whether this sink needs the events of each packet, FIFO element and one-sided operation. If no sink does, only those are
- * traced that report an error. Calls must not overlap with each other and with trace_sink_remove().
+ * Whether this sink needs the events of each packet, FIFO element and one-sided operation. If no
+ * sink does, only those are traced that report an error. Calls must not overlap with each other and
+ * with trace_sink_remove().
  */
 void trace_sink_want_packets(const struct trace_sink *sink, bool is_wanted);
 
-/* Removes the sink. Without sinks, tracing is switched off. No sink may be added at the same time. */
+/*
+ * Removes the sink. Without sinks, tracing is switched off. No sink may be added at the same time.
+ */
 void trace_sink_remove(const struct trace_sink *sink);
 
 /* Completes the head of the event and passes the event to the sinks. Preserves errno. */
 PROBE_COLD void trace_emit(const struct trace_point *point, struct trace_event *event);
 
 /*
- * The sink of USRDMA_LOG=trace: one line and one write(2) to standard error for each event. The write blocks if
- * standard error is a full pipe.
+ * The sink of USRDMA_LOG=trace: one line and one write(2) to standard error for each event. The
+ * write blocks if standard error is a full pipe.
  */
 void trace_text_open(void);
 
-/* Writes the line of an event without newline, truncated to out_bytes and NUL-terminated. Returns its length. */
+/*
+ * Writes the line of an event without newline, truncated to out_bytes and NUL-terminated. Returns
+ * its length.
+ */
 size_t trace_text_line(char *out, size_t out_bytes, const struct trace_point *point,
 		       const struct trace_event *event);
 
 /*
- * Begins an event without clearing the members of its type, all of which the caller then sets. The zero bytes of a whole
- * event take as long as the rest of a small one.
+ * Begins an event without clearing the members of its type, all of which the caller then sets. The
+ * zero bytes of a whole event take as long as the rest of a small one.
  */
 static inline void trace_event_begin(struct trace_event *event, uint32_t qpn, uint32_t psn,
 				     uint32_t ifindex)

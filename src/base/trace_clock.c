@@ -10,7 +10,10 @@
 
 /* Duration of the first measurement of the rate. */
 #define FIRST_NS (2 * CLOCK_NS_PER_MS)
-/* A pair of times is the best of this number of attempts: the thread can be interrupted between the two. */
+/*
+ * A pair of times is the best of this number of attempts: the thread can be interrupted between the
+ * two.
+ */
 #define PAIR_ATTEMPTS 5
 /* An error of the relation is removed within this time. */
 #define CORRECT_NS ((double)CLOCK_NS_PER_S)
@@ -55,7 +58,10 @@ static void read_pair(uint64_t *ticks, uint64_t *ns)
 	}
 }
 
-/* The rate since the first pair; the known one if the time since then is too short for a measurement. */
+/*
+ * The rate since the first pair; the known one if the time since then is too short for a
+ * measurement.
+ */
 static double mean_rate(const struct trace_clock *clock, uint64_t ticks, uint64_t ns)
 {
 	return ticks > clock->first_ticks && ns - clock->first_ns >= FIRST_NS ?
@@ -88,7 +94,10 @@ void trace_clock_adjust(struct trace_clock *clock)
 	clock->base_ticks = ticks;
 	if (error_ns > ERROR_MAX_NS || error_ns < -ERROR_MAX_NS) {
 		clock->base_ns = ns;
-		/* The two clocks did not advance together since the first pair. The rate itself has not changed. */
+		/*
+		 * The two clocks did not advance together since the first pair. The rate itself has
+		 * not changed.
+		 */
 		clock->first_ticks = ticks;
 		clock->first_ns = ns;
 		return;

@@ -8,8 +8,9 @@
 #include "base/clock.h"
 
 /*
- * The time of events as the processor counts it: a traced process reads the counter, which takes a third of the time of
- * clock_gettime(), and the reader of the events converts it to CLOCK_MONOTONIC.
+ * The time of events as the processor counts it: a traced process reads the counter, which takes a
+ * third of the time of clock_gettime(), and the reader of the events converts it to
+ * CLOCK_MONOTONIC.
  */
 
 /* The counter. It is not ordered with other instructions. Meaningful if trace_clock_is_usable(). */
@@ -27,7 +28,10 @@ static inline uint64_t trace_clock_ticks(void)
 #endif
 }
 
-/* The counter after all preceding loads, so that a received element has a later time than the same element when it was sent. */
+/*
+ * The counter after all preceding loads, so that a received element has a later time than the same
+ * element when it was sent.
+ */
 static inline uint64_t trace_clock_ticks_ordered(void)
 {
 #if defined(__x86_64__)
@@ -39,12 +43,15 @@ static inline uint64_t trace_clock_ticks_ordered(void)
 }
 
 /*
- * Whether the counter has a constant rate and the same value on all processors: on x86-64 if the kernel uses it as its clock
- * source. Reads a file.
+ * Whether the counter has a constant rate and the same value on all processors: on x86-64 if the
+ * kernel uses it as its clock source. Reads a file.
  */
 bool trace_clock_is_usable(void);
 
-/* A linear relation between the counter and CLOCK_MONOTONIC, which trace_clock_adjust() keeps correct. */
+/*
+ * A linear relation between the counter and CLOCK_MONOTONIC, which trace_clock_adjust() keeps
+ * correct.
+ */
 struct trace_clock {
 	uint64_t first_ticks; /* a pair of both times: the rate is that since this pair */
 	uint64_t first_ns;
@@ -56,10 +63,16 @@ struct trace_clock {
 /* Measures the rate of the counter during 2 ms. */
 void trace_clock_init(struct trace_clock *clock);
 
-/* To be called regularly, at least once a second. Times that were converted before stay consistent with later ones. */
+/*
+ * To be called regularly, at least once a second. Times that were converted before stay consistent
+ * with later ones.
+ */
 void trace_clock_adjust(struct trace_clock *clock);
 
-/* The time in ns of a value of the counter. Any value is valid: at most a day from the last call of trace_clock_adjust(). */
+/*
+ * The time in ns of a value of the counter. Any value is valid: at most a day from the last call of
+ * trace_clock_adjust().
+ */
 uint64_t trace_clock_ns(const struct trace_clock *clock, uint64_t ticks);
 
 #endif

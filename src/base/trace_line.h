@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * Appends text to a buffer, truncated. The printers of frequent events use it: snprintf() takes longer for one event than
- * the process for recording several.
+ * Appends text to a buffer, truncated. The printers of frequent events use it: snprintf() takes
+ * longer for one event than the process for recording several.
  */
 struct trace_line {
 	char *at;

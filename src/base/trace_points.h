@@ -16,10 +16,16 @@ extern const struct trace_point point_fault; /* defined in fault.c */
 /* Writes a GID: an IPv4-mapped address as IPv4, any other as IPv6. Returns `out`. */
 const char *trace_gid_text(char out[TRACE_GID_TEXT_BYTES], const uint8_t gid[16]);
 
-/* Copies a member of `size` bytes that may lack its NUL. Unprintable bytes (base/printable.h) become '?'. Returns `out`, of size + 1 bytes. */
+/*
+ * Copies a member of `size` bytes that may lack its NUL. Unprintable bytes (base/printable.h)
+ * become '?'. Returns `out`, of size + 1 bytes.
+ */
 const char *trace_string(char *out, const char *member, size_t size);
 
-/* Emits TRACE_CALL_FAILED for the public call `name`; `error` is an errno. qpn 0: the call concerns no QP. */
+/*
+ * Emits TRACE_CALL_FAILED for the public call `name`; `error` is an errno. qpn 0: the call concerns
+ * no QP.
+ */
 PROBE_COLD void trace_emit_call_failed(const char *name, int error, uint32_t qpn);
 
 static inline void trace_call_failed(const char *name, int error, uint32_t qpn)

@@ -16,13 +16,16 @@
 #define RING_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 #define LOCK_ATTEMPTS 1000
-/* The lines of about two records are prefetched, as many bytes in advance as a few messages write. */
+/*
+ * The lines of about two records are prefetched, as many bytes in advance as a few messages write.
+ */
 #define PREFETCH_BYTES	  128
 #define PREFETCH_DISTANCE 512
 
 /*
- * The address of this process's ring. It is reserved when the first ring is attached and stays reserved: a thread may be
- * inside trace_emit() while the ring is detached, and then writes into private memory at this address.
+ * The address of this process's ring. It is reserved when the first ring is attached and stays
+ * reserved: a thread may be inside trace_emit() while the ring is detached, and then writes into
+ * private memory at this address.
  */
 static struct trace_ring *_Atomic own_ring;
 static atomic_bool is_attached;
@@ -56,7 +59,10 @@ bool trace_ring_is_valid(int fd)
 	       (uint64_t)st.st_size == sizeof(struct trace_ring);
 }
 
-/* The number of bytes up to the end of a member, and of a member that ends with `count` bytes of an array. */
+/*
+ * The number of bytes up to the end of a member, and of a member that ends with `count` bytes of an
+ * array.
+ */
 #define USED(member) \
 	(offsetof(struct trace_event, member) + sizeof(((struct trace_event *)0)->member))
 #define USED_OF(array, count)                  \
@@ -105,13 +111,19 @@ static bool lane_take(struct trace_lane *lane, uint32_t expected, uint32_t tid)
 	       atomic_compare_exchange_strong(&lane->owner, &expected, tid);
 }
 
-/* A thread that has ended does not give its lane back: pthread_exit() calls no function of this library. */
+/*
+ * A thread that has ended does not give its lane back: pthread_exit() calls no function of this
+ * library.
+ */
 static bool is_thread_gone(uint32_t tid)
 {
 	return tgkill(getpid(), (pid_t)tid, 0) && errno == ESRCH;
 }
 
-/* A lane for the calling thread: its own of an earlier attachment, a free lane, that of an ended thread, or the shared one. */
+/*
+ * A lane for the calling thread: its own of an earlier attachment, a free lane, that of an ended
+ * thread, or the shared one.
+ */
 static uint32_t lane_find(struct trace_ring *ring, uint32_t tid)
 {
 	for (uint32_t i = TRACE_LANE_SHARED + 1; i < TRACE_RING_LANES; i++) {
@@ -138,7 +150,10 @@ static uint32_t lane_of_thread(struct trace_ring *ring, uint32_t tid)
 	return thread_lane.lane;
 }
 
-/* Fetches the lines that the next records will use, because the peer waits for the stores that follow them. */
+/*
+ * Fetches the lines that the next records will use, because the peer waits for the stores that
+ * follow them.
+ */
 static void prefetch_lines(uint8_t *data, uint64_t position)
 {
 	for (uint64_t at = position; at < position + PREFETCH_BYTES; at += 64)
@@ -155,8 +170,8 @@ static uint64_t record_time(uint16_t *flags)
 }
 
 /*
- * Appends a record. The calling thread is the only writer of the lane. The position comes from shared memory: any value of it leads to a
- * place in the lane.
+ * Appends a record. The calling thread is the only writer of the lane. The position comes from
+ * shared memory: any value of it leads to a place in the lane.
  */
 static void lane_append(struct trace_lane *lane, uint8_t *data, const struct trace_event *event)
 {
@@ -167,7 +182,10 @@ static void lane_append(struct trace_lane *lane, uint8_t *data, const struct tra
 	uint64_t left = TRACE_BLOCK_BYTES - position % TRACE_BLOCK_BYTES, time_ns = event->time_ns;
 	uint8_t *to = data + position % TRACE_LANE_BYTES;
 
-	/* A reader that finds bytes of this record in place of an old record also finds the `committed` of the previous one. */
+	/*
+	 * A reader that finds bytes of this record in place of an old record also finds the
+	 * `committed` of the previous one.
+	 */
 	atomic_thread_fence(memory_order_release);
 	if (left < header.bytes) {
 		const struct trace_record_header fill = {.bytes = (uint16_t)left,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The reader of trace rings. It copies whole blocks, so that it rarely takes cache lines from the writer. */
+/*
+ * The reader of trace rings. It copies whole blocks, so that it rarely takes cache lines from the
+ * writer.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +13,10 @@
 
 /* The writer may change the block of `committed` and the following one at any time. */
 #define MARGIN_BYTES (2 * TRACE_BLOCK_BYTES)
-/* A reader that lost records continues at this distance from the writer, so that it does not lose the next ones too. */
+/*
+ * A reader that lost records continues at this distance from the writer, so that it does not lose
+ * the next ones too.
+ */
 #define RESUME_BYTES (TRACE_LANE_BYTES / 4 * 3)
 /* Attempts to copy a block that the writer does not replace. */
 #define COPY_ATTEMPTS 4
@@ -50,7 +56,10 @@ static uint64_t committed_of(const struct trace_ring_reader *reader, unsigned in
 	       ~UINT64_C(7);
 }
 
-/* Whether the writer at `committed` may have replaced the byte at next. A position before `next` is that of an invalid writer. */
+/*
+ * Whether the writer at `committed` may have replaced the byte at next. A position before `next` is
+ * that of an invalid writer.
+ */
 static bool is_replaced(const struct trace_lane_reader *lane, uint64_t committed)
 {
 	return committed - lane->next > TRACE_LANE_BYTES - MARGIN_BYTES;
@@ -83,8 +92,9 @@ void trace_ring_refresh(struct trace_ring_reader *reader)
 }
 
 /*
- * Copies the next bytes, up to the end of their block. false: no byte is left before lane->end. Only trace_ring_refresh() moves the
- * end, and `next` only increases here: a process that changes its positions all the time cannot keep the reader in this lane.
+ * Copies the next bytes, up to the end of their block. false: no byte is left before lane->end.
+ * Only trace_ring_refresh() moves the end, and `next` only increases here: a process that changes
+ * its positions all the time cannot keep the reader in this lane.
  */
 static bool copy_block(struct trace_ring_reader *reader, unsigned int index)
 {
@@ -133,7 +143,10 @@ static bool find_in_block(struct trace_ring_reader *reader, struct trace_lane_re
 	if (lane->copied_bytes - lane->at < sizeof(header))
 		return false;
 	memcpy(&header, lane->block + lane->at, sizeof(header));
-	/* Of an invalid record neither the length nor the number of lost records is known; the next block begins with a record. */
+	/*
+	 * Of an invalid record neither the length nor the number of lost records is known; the next
+	 * block begins with a record.
+	 */
 	if (header.flags & TRACE_RECORD_FILL || !has_event(lane, &header, &head)) {
 		lane->at = lane->copied_bytes;
 		return false;

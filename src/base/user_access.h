@@ -9,10 +9,12 @@
 #include "base/user_fault.h"
 
 /*
- * Single accesses to application memory, for user_copy.c. Each returns false if it faulted; then it had no effect. With
- * USER_ACCESS_HAS_FIXUPS, each instruction has a fix-up. Otherwise the caller calls them by user_fault_run(), and they return true.
+ * Single accesses to application memory, for user_copy.c. Each returns false if it faulted; then it
+ * had no effect. With USER_ACCESS_HAS_FIXUPS, each instruction has a fix-up. Otherwise the caller
+ * calls them by user_fault_run(), and they return true.
  *
- * An access of 1, 2, 4 or 8 bytes to an aligned address is one load or store. The compiler keeps the order of the accesses.
+ * An access of 1, 2, 4 or 8 bytes to an aligned address is one load or store. The compiler keeps
+ * the order of the accesses.
  */
 
 /* Outputs of asm goto: GCC 11, clang 11. */
@@ -75,8 +77,8 @@ USER_ACCESS_STORE(user_store_4, uint32_t, "movl %k[value], (%[at])")
 USER_ACCESS_STORE(user_store_8, uint64_t, "movq %q[value], (%[at])")
 
 /*
- * Copies 64 bytes. An access of 16 bytes to an aligned address consists of one or two whole words of at least 8 bytes on all
- * processors.
+ * Copies 64 bytes. An access of 16 bytes to an aligned address consists of one or two whole words
+ * of at least 8 bytes on all processors.
  */
 #define USER_ACCESS_BLOCK(name, load, store)                                     \
 	USER_ACCESS_INLINE bool name(void *to, const void *from)                 \
@@ -176,7 +178,9 @@ USER_ACCESS_STORE(user_store_release_2, uint16_t, "stlrh %w[value], [%[at]]")
 USER_ACCESS_STORE(user_store_release_4, uint32_t, "stlr %w[value], [%[at]]")
 USER_ACCESS_STORE(user_store_release_8, uint64_t, "stlr %x[value], [%[at]]")
 
-/* As for x86_64. ldp and stp access two words of 8 bytes, each of which is whole if it is aligned. */
+/*
+ * As for x86_64. ldp and stp access two words of 8 bytes, each of which is whole if it is aligned.
+ */
 #define USER_ACCESS_BLOCK(name)                                                                \
 	USER_ACCESS_INLINE bool name(void *to, const void *from)                               \
 	{                                                                                      \

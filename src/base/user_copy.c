@@ -13,8 +13,9 @@
 #include "base/util.h"
 
 /*
- * A range of application memory is divided into aligned words: at most one of 1, 2 and 4 bytes (the head), any number of 8 bytes, at
- * most one of 4, 2 and 1 bytes (the tail). Every aligned word of up to 8 bytes in the range is a part of one of these words.
+ * A range of application memory is divided into aligned words: at most one of 1, 2 and 4 bytes (the
+ * head), any number of 8 bytes, at most one of 4, 2 and 1 bytes (the tail). Every aligned word of
+ * up to 8 bytes in the range is a part of one of these words.
  */
 
 #define BLOCK_BYTES 64u
@@ -180,8 +181,8 @@ USER_ACCESS_INLINE bool copy_words_ordered(uint8_t *to, const uint8_t *from, siz
 }
 
 /*
- * Copies by instructions in a thread whose faults are not caught. Each page is examined before its part is copied. If another thread
- * unmaps the page in between, the process gets the signal.
+ * Copies by instructions in a thread whose faults are not caught. Each page is examined before its
+ * part is copied. If another thread unmaps the page in between, the process gets the signal.
  */
 static bool copy_examined(uint8_t *to, const uint8_t *from, size_t bytes, bool is_to)
 {
@@ -205,9 +206,10 @@ static bool copy_examined(uint8_t *to, const uint8_t *from, size_t bytes, bool i
 }
 
 /*
- * The system calls for threads whose faults are not caught. The kernel copies the elements of the iovec in their order, but not the
- * bytes of an element: the last word is an element of its own. There are two reasons to copy by instructions instead. The kernel's copy
- * function can divide words on some processors. The kernel does not copy some memory that the process itself can access
+ * The system calls for threads whose faults are not caught. The kernel copies the elements of the
+ * iovec in their order, but not the bytes of an element: the last word is an element of its own.
+ * There are two reasons to copy by instructions instead. The kernel's copy function can divide
+ * words on some processors. The kernel does not copy some memory that the process itself can access
  * (memfd_secret(2), device memory).
  */
 static bool call_copy_to(uint8_t *user, const void *from, size_t bytes)
@@ -455,8 +457,9 @@ static bool atomic_swap_word_if(uint64_t *user, uint64_t compare, uint64_t swap,
 #endif
 
 /*
- * No system call executes an atomic operation on 8 bytes. A thread whose faults are not caught therefore examines the page before:
- * if another thread unmaps the page between, the process gets the signal.
+ * No system call executes an atomic operation on 8 bytes. A thread whose faults are not caught
+ * therefore examines the page before: if another thread unmaps the page between, the process gets
+ * the signal.
  */
 static bool may_operate(uint64_t *user)
 {

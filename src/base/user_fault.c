@@ -31,8 +31,12 @@ _Atomic uint32_t user_fault_epoch;
 struct caught_signal {
 	int number;
 	struct sigaction
-		replaced; /* the disposition before the handler; constant while the handler is installed */
-	/* A handler with SA_RESETHAND was called: the disposition before the handler is SIG_DFL now. */
+		/* the disposition before the handler; constant while the handler is installed */
+		replaced;
+	/*
+	 * A handler with SA_RESETHAND was called: the disposition before the handler is SIG_DFL
+	 * now.
+	 */
 	atomic_bool is_reset;
 };
 
@@ -131,7 +135,10 @@ static bool is_in_guard(const struct user_fault_guard *guard, const siginfo_t *i
 	return false;
 }
 
-/* Ends the access of the library that faulted. false: the fault is another one. Does not return from a guarded call. */
+/*
+ * Ends the access of the library that faulted. false: the fault is another one. Does not return
+ * from a guarded call.
+ */
 static bool end_access(int number, const siginfo_t *info, ucontext_t *context)
 {
 	struct user_fault_guard *guard = user_fault_thread.guard;
@@ -154,8 +161,8 @@ static bool end_access(int number, const siginfo_t *info, ucontext_t *context)
 }
 
 /*
- * Ends the process as without the handler. An instruction that raised the signal is repeated, so that the core dump shows it. A
- * signal of kill(2) is sent again.
+ * Ends the process as without the handler. An instruction that raised the signal is repeated, so
+ * that the core dump shows it. A signal of kill(2) is sent again.
  */
 static void take_default_action(int number, siginfo_t *info)
 {
@@ -166,7 +173,9 @@ static void take_default_action(int number, siginfo_t *info)
 		syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), number, info);
 }
 
-/* SIG_DFL can have SA_RESETHAND: the kernel keeps the flags of a one-shot handler that it resets. */
+/*
+ * SIG_DFL can have SA_RESETHAND: the kernel keeps the flags of a one-shot handler that it resets.
+ */
 static bool default_is_due(struct caught_signal *caught)
 {
 	return caught->replaced.sa_handler == SIG_DFL ||
@@ -179,7 +188,10 @@ static struct caught_signal *caught_signal_of(int number)
 	return number == signals[0].number ? &signals[0] : &signals[1];
 }
 
-/* The kernel applied sa_mask and the flags of the replaced disposition, which are also those of this handler. */
+/*
+ * The kernel applied sa_mask and the flags of the replaced disposition, which are also those of
+ * this handler.
+ */
 static void pass_to_replaced(int number, siginfo_t *info, void *context)
 {
 	struct caught_signal *caught = caught_signal_of(number);
@@ -217,8 +229,8 @@ static bool handler_is_permitted(void)
 }
 
 /*
- * The flags with which the kernel calls the replaced handler. With SIG_DFL, the handler runs on an alternate signal stack, if the
- * thread has one.
+ * The flags with which the kernel calls the replaced handler. With SIG_DFL, the handler runs on an
+ * alternate signal stack, if the thread has one.
  */
 static int flags_for(const struct sigaction *action)
 {
@@ -227,7 +239,10 @@ static int flags_for(const struct sigaction *action)
 	return SA_SIGINFO | (action->sa_flags & (SA_ONSTACK | SA_RESTART | (int)SA_NODEFER));
 }
 
-/* A program that ignores the signal keeps this disposition, which its children inherit also through exec(). */
+/*
+ * A program that ignores the signal keeps this disposition, which its children inherit also through
+ * exec().
+ */
 static bool replace_disposition(struct caught_signal *caught)
 {
 	struct sigaction action = {.sa_sigaction = on_fault};

@@ -27,15 +27,18 @@ static inline uint64_t min_u64(uint64_t a, uint64_t b)
 }
 
 /*
- * The smallest power of two that is at least n; n is at most 2^31. A ring that is indexed by a free-running counter needs such a
- * size: the remainder of the counter is otherwise not continuous when the counter wraps.
+ * The smallest power of two that is at least n; n is at most 2^31. A ring that is indexed by a
+ * free-running counter needs such a size: the remainder of the counter is otherwise not continuous
+ * when the counter wraps.
  */
 static inline uint32_t round_up_pow2(uint32_t n)
 {
 	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
 }
 
-/* The path MTU in bytes of a code of IBA 1.x §9.5 (enum ibv_mtu: 1 is 256 bytes, 5 is 4096 bytes). */
+/*
+ * The path MTU in bytes of a code of IBA 1.x §9.5 (enum ibv_mtu: 1 is 256 bytes, 5 is 4096 bytes).
+ */
 static inline uint32_t mtu_code_bytes(unsigned int mtu_code)
 {
 	return 128u << mtu_code;

@@ -180,7 +180,10 @@ int vma_find(uintptr_t addr, size_t length, struct vma *vma)
 	return ret;
 }
 
-/* The first mapping that ends behind the address. 0; -ENOENT: no such mapping; other -errno: the kernel has no such call. */
+/*
+ * The first mapping that ends behind the address. 0; -ENOENT: no such mapping; other -errno: the
+ * kernel has no such call.
+ */
 static int query(int maps_fd, uintptr_t addr, struct vma *vma)
 {
 	struct procmap_query_arg arg = {

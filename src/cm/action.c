@@ -8,17 +8,19 @@
 #include "cm/conn.h"
 
 /*
- * The actions of the state table. cm_step() sets the new state before it runs an action; afterwards it closes the connection
- * and reports the event.
+ * The actions of the state table. cm_step() sets the new state before it runs an action; afterwards
+ * it closes the connection and reports the event.
  */
 
 /*
- * Linux sends an MRA of 69 s for every REP. The REP is repeated after 4.096 us * 2^19 = 2.1 s and the response timeout
- * nevertheless: otherwise a lost RTU would delay the connection by 69 s.
+ * Linux sends an MRA of 69 s for every REP. The REP is repeated after 4.096 us * 2^19 = 2.1 s and
+ * the response timeout nevertheless: otherwise a lost RTU would delay the connection by 69 s.
  */
 #define REP_AGAIN 19
 
-/* A connection is challenged at most once in this time (the limit of challenge ACKs, RFC 5961 §7). */
+/*
+ * A connection is challenged at most once in this time (the limit of challenge ACKs, RFC 5961 §7).
+ */
 #define CHALLENGE_INTERVAL_NS CLOCK_NS_PER_S
 
 /* Less than Linux waits before it repeats a REQ, 4.3 s. */
@@ -96,11 +98,13 @@ static int cm_do_take_req(struct cm_conn *conn, struct cm_step *step)
 }
 
 /*
- * Verifies the source address of a REQ. Any host can send a REQ in the name of another host, and a REP is repeated until the RTU
- * arrives, which would multiply such a REQ. The challenge is a SIDR_REQ for a service that no host has. The SIDR_REP repeats the
- * random transaction ID, which shows that the peer receives at its address. If the challenge or the SIDR_REP is lost, the
- * repeated REQ is challenged, too, for ADDRESS_CHALLENGE_NS. Afterwards each REQ is answered with one REP, in case the peer's CM
- * answers no such request. Returns whether the address has to be challenged.
+ * Verifies the source address of a REQ. Any host can send a REQ in the name of another host, and a
+ * REP is repeated until the RTU arrives, which would multiply such a REQ. The challenge is a
+ * SIDR_REQ for a service that no host has. The SIDR_REP repeats the random transaction ID, which
+ * shows that the peer receives at its address. If the challenge or the SIDR_REP is lost, the
+ * repeated REQ is challenged, too, for ADDRESS_CHALLENGE_NS. Afterwards each REQ is answered with
+ * one REP, in case the peer's CM answers no such request. Returns whether the address has to be
+ * challenged.
  */
 static bool action_challenge_address(struct cm_conn *conn, uint64_t now_ns)
 {
@@ -122,7 +126,10 @@ static bool action_challenge_address(struct cm_conn *conn, uint64_t now_ns)
 	return true;
 }
 
-/* A repeated REQ whose sender is not verified yet gets a challenge first: the MRA would stop the repetitions. */
+/*
+ * A repeated REQ whose sender is not verified yet gets a challenge first: the MRA would stop the
+ * repetitions.
+ */
 static int do_send_mra(struct cm_conn *conn, struct cm_step *step)
 {
 	struct cm_msg msg;
@@ -151,7 +158,10 @@ static int cm_do_send_rep(struct cm_conn *conn, struct cm_step *step)
 	msg.rep.local_comm_id = conn->local_comm_id;
 	msg.rep.remote_comm_id = conn->remote_comm_id;
 	msg.rep.starting_psn = conn->psn;
-	/* The challenge takes the credit of the REQ, so cm_retry_start() withholds the REP until the SIDR_REP arrives. */
+	/*
+	 * The challenge takes the credit of the REQ, so cm_retry_start() withholds the REP until
+	 * the SIDR_REP arrives.
+	 */
 	(void)action_challenge_address(conn, step->now_ns);
 	cm_retry_start(&conn->retry, conn->cm, &conn->path, &msg, step->now_ns);
 	return 0;
@@ -242,7 +252,10 @@ static int do_lose_rep(struct cm_conn *conn, struct cm_step *step)
 	return 0;
 }
 
-/* A REJ names the message that it rejects: the REQ if the passive side sends it, the REP if the active side does. */
+/*
+ * A REJ names the message that it rejects: the REQ if the passive side sends it, the REP if the
+ * active side does.
+ */
 static int do_send_rej(struct cm_conn *conn, struct cm_step *step)
 {
 	bool is_passive = conn->by_remote_id.is_linked;
@@ -340,9 +353,10 @@ static int do_lose_peer(struct cm_conn *conn, struct cm_step *step)
 }
 
 /*
- * Challenges the peer: sends a DREQ with a new transaction ID and a QPN that is not the connection's. A peer that has the
- * connection verifies the QPN and drops the DREQ. A peer that does not have it replies with a DREP. The message that caused
- * the challenge is no proof that the connection is stale, since any host can name a QPN.
+ * Challenges the peer: sends a DREQ with a new transaction ID and a QPN that is not the
+ * connection's. A peer that has the connection verifies the QPN and drops the DREQ. A peer that
+ * does not have it replies with a DREP. The message that caused the challenge is no proof that the
+ * connection is stale, since any host can name a QPN.
  */
 static int do_challenge(struct cm_conn *conn, struct cm_step *step)
 {

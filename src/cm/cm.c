@@ -195,7 +195,10 @@ static void enter_state(struct cm_conn *conn, uint64_t now_ns)
 {
 	if (!is_half_open(conn->state))
 		cm_half_open_close(conn->cm, &conn->source);
-	/* The peer's QP may already be used by another connection: the peer itself waits for its timewait period. */
+	/*
+	 * The peer's QP may already be used by another connection: the peer itself waits for its
+	 * timewait period.
+	 */
 	if (conn->state == CM_STATE_TIMEWAIT) {
 		cm_unname_qpn(conn);
 		cm_timewait_start(conn, now_ns);

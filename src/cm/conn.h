@@ -11,7 +11,9 @@
 #include "cm/tag.h"
 #include "cm/validation.h"
 
-/* Private to cm/: the objects of the communication manager, and the functions that its files share. */
+/*
+ * Private to cm/: the objects of the communication manager, and the functions that its files share.
+ */
 
 struct cm_denied_filter;
 struct cm_user;
@@ -76,8 +78,8 @@ struct cm_requester {
 };
 
 /*
- * One connection, in any state. Owned by the struct cm. `owner` is the consumer's object; NULL after cm_destroy(). Freed
- * when the state is CLOSED and `owner` is NULL.
+ * One connection, in any state. Owned by the struct cm. `owner` is the consumer's object; NULL
+ * after cm_destroy(). Freed when the state is CLOSED and `owner` is NULL.
  */
 struct cm_conn {
 	struct cm *cm;
@@ -140,7 +142,10 @@ typedef int cm_action_fn(struct cm_conn *conn, struct cm_step *step);
 /* The function of an action; it returns 0 or -errno. */
 cm_action_fn *cm_action_fn_of(enum cm_action action);
 
-/* cm.c: looks the input up in the state table, runs its action and reports the event. May free the connection. */
+/*
+ * cm.c: looks the input up in the state table, runs its action and reports the event. May free the
+ * connection.
+ */
 int cm_step(struct cm_conn *conn, struct cm_step *step);
 
 /* message.c: each fills in a whole message about a connection. */
@@ -155,17 +160,19 @@ void cm_make_address_challenge(const struct cm_conn *conn, struct cm_msg *msg);
 void cm_make_apr(const struct cm_conn *conn, uint64_t tid, struct cm_msg *msg);
 
 /*
- * retry.c: both send and count; -errno: cm_callbacks.send failed. cm_send() is for the one response to a received MAD.
- * cm_conn_send() sends nothing, and returns 0, if the peer's address is not validated and no credit is left.
+ * retry.c: both send and count; -errno: cm_callbacks.send failed. cm_send() is for the one response
+ * to a received MAD. cm_conn_send() sends nothing, and returns 0, if the peer's address is not
+ * validated and no credit is left.
  */
 int cm_send(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg);
 int cm_conn_send(struct cm_conn *conn, const struct cm_msg *msg, uint64_t now_ns);
 void cm_timewait_start(struct cm_conn *conn, uint64_t now_ns);
 
 /*
- * half_open.c: cm_half_open_admit() tells whether the limits permit one more half-open request. If so, the request counts in
- * *source until cm_half_open_close(). If not, the caller drops it without a response. cm_half_open_deny() denies a request
- * that was admitted, for instance because the listener's backlog is full.
+ * half_open.c: cm_half_open_admit() tells whether the limits permit one more half-open request. If
+ * so, the request counts in *source until cm_half_open_close(). If not, the caller drops it without
+ * a response. cm_half_open_deny() denies a request that was admitted, for instance because the
+ * listener's backlog is full.
  */
 bool cm_half_open_admit(struct cm *cm, struct cm_service *service,
 			const struct cm_requester *requester, uint64_t now_ns,
@@ -176,8 +183,8 @@ void cm_half_open_close(struct cm *cm, struct cm_source **source);
 void cm_half_open_fini(struct cm *cm);
 
 /*
- * ownerless.c: counts a connection whose owner has gone, from before the step that ends it until it is freed. Above the limit of
- * its user, the oldest other such connection of this user is freed.
+ * ownerless.c: counts a connection whose owner has gone, from before the step that ends it until it
+ * is freed. Above the limit of its user, the oldest other such connection of this user is freed.
  */
 void cm_ownerless_add(struct cm_conn *conn, uint64_t now_ns);
 void cm_ownerless_remove(struct cm_conn *conn);

@@ -6,22 +6,28 @@
 #include "cm/conn.h"
 
 /*
- * The half-open limiter. A REQ or SIDR_REQ costs its sender nothing, but costs the receiver memory until the response is
- * acknowledged. The number of half-open requests is therefore limited, in total and for each source host. A request over
- * the limit is dropped without a response. A genuine sender repeats its request (IBA 1.x §12.9.8.2); most requests of a
- * flood are sent once. Near the limit only requests that were denied before are admitted, up to a higher limit. Requests
- * from this host are always admitted: their senders are processes whose number of identifiers is limited elsewhere.
+ * The half-open limiter. A REQ or SIDR_REQ costs its sender nothing, but costs the receiver memory
+ * until the response is acknowledged. The number of half-open requests is therefore limited, in
+ * total and for each source host. A request over the limit is dropped without a response. A genuine
+ * sender repeats its request (IBA 1.x §12.9.8.2); most requests of a flood are sent once. Near the
+ * limit only requests that were denied before are admitted, up to a higher limit. Requests from
+ * this host are always admitted: their senders are processes whose number of identifiers is limited
+ * elsewhere.
  *
- * Denied requests are remembered in two Bloom filters with two hash functions. The newer filter takes each request that is
- * denied; the older filter is cleared after it has not been written to for FILTER_TERM_NS, and becomes the newer one. At
- * 100,000 denied requests a second, one first request in sixty is taken for a repetition.
+ * Denied requests are remembered in two Bloom filters with two hash functions. The newer filter
+ * takes each request that is denied; the older filter is cleared after it has not been written to
+ * for FILTER_TERM_NS, and becomes the newer one. At 100,000 denied requests a second, one first
+ * request in sixty is taken for a repetition.
  */
 #define SOURCE_FRESH_MAX 2048u
 #define SOURCE_MAX	 3072u
 #define TOTAL_FRESH_MAX	 8192u
 #define TOTAL_MAX	 12288u
 
-/* After a request for a service was denied, first requests for that service are denied for this long. */
+/*
+ * After a request for a service was denied, first requests for that service are denied for this
+ * long.
+ */
 #define CROWDED_NS (250 * CLOCK_NS_PER_MS)
 
 /* Longer than Linux waits before it repeats a request, 4.3 s. */
@@ -103,7 +109,9 @@ void cm_half_open_deny(struct cm *cm, struct cm_service *service,
 		       const struct cm_requester *requester, uint64_t now_ns)
 {
 	deny(cm, requester, now_ns);
-	/* Without a filter, repetitions could not be recognized and every request would be denied. */
+	/*
+	 * Without a filter, repetitions could not be recognized and every request would be denied.
+	 */
 	if (cm->denied && !requester->is_local)
 		service->crowded_until_ns = now_ns + CROWDED_NS;
 }

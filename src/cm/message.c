@@ -6,8 +6,9 @@
 #include "cm/conn.h"
 
 /*
- * The service timeouts of MRAs. For a REQ 4.096 us * 2^24 = 69 s: the time that the consumer has before the peer repeats the
- * REQ. For a REP much less: if the RTU is lost, only a repeated REP shows that.
+ * The service timeouts of MRAs. For a REQ 4.096 us * 2^24 = 69 s: the time that the consumer has
+ * before the peer repeats the REQ. For a REP much less: if the RTU is lost, only a repeated REP
+ * shows that.
  */
 #define MRA_SERVICE_TIMEOUT	24
 #define MRA_REP_SERVICE_TIMEOUT 19
@@ -38,8 +39,10 @@ void cm_make_rej(const struct cm_conn *conn, enum cm_about about, uint16_t reaso
 	msg->rej.remote_comm_id = conn->remote_comm_id;
 	msg->rej.about = (uint8_t)about;
 	msg->rej.reason = reason;
-	/* After a timeout the sender does not know the peer's ID: its own ID and its GUID name the request
-	 * (IBA 1.x §12.6.7.2). */
+	/*
+	 * After a timeout the sender does not know the peer's ID: its own ID and its GUID name the
+	 * request (IBA 1.x §12.6.7.2).
+	 */
 	if (reason == CM_REJ_TIMEOUT) {
 		be_store64(msg->rej.ari, conn->local_ca_guid);
 		msg->rej.info_length = 8;
@@ -69,7 +72,9 @@ void cm_make_challenge(const struct cm_conn *conn, struct cm_msg *msg)
 	msg->dreq.remote_qpn = ~conn->remote_qpn & MASK_24;
 }
 
-/* The peer's CM rejects a request for an unknown service with a SIDR_REP, which repeats both IDs. */
+/*
+ * The peer's CM rejects a request for an unknown service with a SIDR_REP, which repeats both IDs.
+ */
 void cm_make_address_challenge(const struct cm_conn *conn, struct cm_msg *msg)
 {
 	message_start(msg, CM_MSG_SIDR_REQ, conn->validation.tid);

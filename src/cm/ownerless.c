@@ -4,9 +4,10 @@
 #include "cm/conn.h"
 
 /*
- * Connections without an owner count in no limit of ids, and the client chooses how long they remain: the timeout of a DREQ, and
- * with the ACK timeout the length of timewait, 69 s at most. Each user has CM_OWNERLESS_PER_USER of them. Above this, the user's
- * oldest one ends early. It is the one whose packets are least likely to be in flight.
+ * Connections without an owner count in no limit of ids, and the client chooses how long they
+ * remain: the timeout of a DREQ, and with the ACK timeout the length of timewait, 69 s at most.
+ * Each user has CM_OWNERLESS_PER_USER of them. Above this, the user's oldest one ends early. It is
+ * the one whose packets are least likely to be in flight.
  */
 
 /* A user that has connections without an owner. Freed with the last of them. */

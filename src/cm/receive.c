@@ -5,10 +5,11 @@
 #include "cm/conn.h"
 
 /*
- * Finds the connection of a received MAD. A MAD is accepted only if its source address and both communication IDs match the
- * connection's, so that an unknown peer cannot reset or confirm a connection. Messages that establish a connection must also
- * carry the transaction ID of its REQ. Otherwise they belong to an earlier connection with the same IDs: a host may use IDs
- * again after a restart.
+ * Finds the connection of a received MAD. A MAD is accepted only if its source address and both
+ * communication IDs match the connection's, so that an unknown peer cannot reset or confirm a
+ * connection. Messages that establish a connection must also carry the transaction ID of its REQ.
+ * Otherwise they belong to an earlier connection with the same IDs: a host may use IDs again after
+ * a restart.
  */
 static void stray(struct cm *cm)
 {
@@ -16,8 +17,8 @@ static void stray(struct cm *cm)
 }
 
 /*
- * Whether the address and IDs of a message match this connection. Before the REP the peer's ID is unknown: the caller then
- * compares the transaction ID, which only the receiver of the REQ knows.
+ * Whether the address and IDs of a message match this connection. Before the REP the peer's ID is
+ * unknown: the caller then compares the transaction ID, which only the receiver of the REQ knows.
  */
 static bool receive_is_from_peer(const struct cm_conn *conn, const struct cm_path *path,
 				 uint32_t sender_comm_id)
@@ -35,7 +36,10 @@ static struct cm_conn *conn_of_response(struct cm *cm, const struct cm_path *pat
 	return conn && receive_is_from_peer(conn, path, local_comm_id) ? conn : NULL;
 }
 
-/* The same for a REP, an RTU, or an MRA or REJ about a REQ or REP: the transaction ID must match, too. */
+/*
+ * The same for a REP, an RTU, or an MRA or REJ about a REQ or REP: the transaction ID must match,
+ * too.
+ */
 static struct cm_conn *find_in_making(struct cm *cm, const struct cm_path *path, uint64_t tid,
 				      uint32_t remote_comm_id, uint32_t local_comm_id)
 {
@@ -53,8 +57,8 @@ static void step_msg(struct cm_conn *conn, enum cm_input input, const struct cm_
 }
 
 /*
- * Runs the step of a message that names the random ID of this connection. The ID was sent only to the peer's address, so the
- * message also validates this address.
+ * Runs the step of a message that names the random ID of this connection. The ID was sent only to
+ * the peer's address, so the message also validates this address.
  */
 static void step_valid(struct cm_conn *conn, enum cm_input input, const struct cm_path *path,
 		       const struct cm_msg *msg, uint64_t now_ns)
@@ -84,9 +88,10 @@ static void receive_refuse(struct cm *cm, const struct cm_path *path, uint64_t t
 }
 
 /*
- * A message from the address of `old`'s peer names the peer's QP or its ID as if `old` did not exist. If the peer was
- * restarted, `old` is stale and has to end (IBA 1.x §12.9.8.3.1). But any process on the peer's host can send such a message,
- * so the message is rejected and the peer is challenged about `old`.
+ * A message from the address of `old`'s peer names the peer's QP or its ID as if `old` did not
+ * exist. If the peer was restarted, `old` is stale and has to end (IBA 1.x §12.9.8.3.1). But any
+ * process on the peer's host can send such a message, so the message is rejected and the peer is
+ * challenged about `old`.
  */
 static void doubt(struct cm_conn *old, uint64_t now_ns)
 {
@@ -259,7 +264,10 @@ static void receive_rtu(struct cm *cm, const struct cm_path *path, const struct 
 		stray(cm);
 }
 
-/* Sends the DREP also if the connection is unknown: otherwise the peer would repeat the DREQ until its timeout. */
+/*
+ * Sends the DREP also if the connection is unknown: otherwise the peer would repeat the DREQ until
+ * its timeout.
+ */
 static void receive_dreq(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg,
 			 uint64_t now_ns)
 {
@@ -310,7 +318,9 @@ static void receive_lap(struct cm *cm, const struct cm_path *path, const struct 
 		stray(cm);
 }
 
-/* The response to an address challenge, which is part of a connection, or to a SIDR_REQ of sidr.c. */
+/*
+ * The response to an address challenge, which is part of a connection, or to a SIDR_REQ of sidr.c.
+ */
 static void receive_sidr_rep(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg,
 			     uint64_t now_ns)
 {
@@ -375,7 +385,10 @@ static void req_unreachable(struct cm *cm, const struct cm_path *path, const str
 		stray(cm);
 }
 
-/* The quotation may be truncated: it must contain the MAD header and the communication ID behind it. */
+/*
+ * The quotation may be truncated: it must contain the MAD header and the communication ID behind
+ * it.
+ */
 #define QUOTED_BYTES_MIN (MAD_HDR_BYTES + 4)
 
 void cm_unreachable(struct cm *cm, const struct cm_path *path, const void *mad, size_t len,

@@ -7,16 +7,16 @@
 #include "cm/conn.h"
 
 /*
- * Exponential backoff: the first wait is the response timeout divided by 2^RETRY_FIRST_SHIFT, at most 4.096 us * 2^14 =
- * 67 ms. Each further wait is twice as long, up to the response timeout. A lost datagram is repeated soon, and a slow peer
- * gets few repetitions.
+ * Exponential backoff: the first wait is the response timeout divided by 2^RETRY_FIRST_SHIFT, at
+ * most 4.096 us * 2^14 = 67 ms. Each further wait is twice as long, up to the response timeout. A
+ * lost datagram is repeated soon, and a slow peer gets few repetitions.
  */
 #define RETRY_FIRST_SHIFT 4
 #define RETRY_FIRST_MAX	  14
 
 /*
- * A SIDR_REQ is repeated after 4.096 us * 2^17 = 537 ms at first, or earlier if the timeout would otherwise allow fewer
- * than SELDOM_WAITS waits.
+ * A SIDR_REQ is repeated after 4.096 us * 2^17 = 537 ms at first, or earlier if the timeout would
+ * otherwise allow fewer than SELDOM_WAITS waits.
  */
 #define SELDOM_FIRST_MAX 17
 #define SELDOM_WAITS	 8
@@ -29,7 +29,10 @@ static uint64_t exponent_ns(uint8_t exponent)
 	return 4096ull << (exponent < EXPONENT_MAX ? exponent : EXPONENT_MAX);
 }
 
-/* The sum of the waits after a message and all its repetitions, which grow from `first` to `exponent`. */
+/*
+ * The sum of the waits after a message and all its repetitions, which grow from `first` to
+ * `exponent`.
+ */
 static uint64_t all_waits_ns(uint8_t first, uint8_t exponent)
 {
 	uint64_t wait_ns = exponent_ns(first), sum_ns = 0;
@@ -55,8 +58,9 @@ uint8_t cm_response_timeout(uint64_t timeout_ns)
 }
 
 /*
- * No message is lost within this host. If an RTU or a DREP is late there, the process is busy, so a REP or DREQ is not repeated early. A
- * REQ is repeated, since a listener with a full backlog drops it.
+ * No message is lost within this host. If an RTU or a DREP is late there, the process is busy, so a
+ * REP or DREQ is not repeated early. A REQ is repeated, since a listener with a full backlog drops
+ * it.
  */
 static uint64_t first_wait_ns(const struct cm_retry *retry, const struct cm_path *path,
 			      enum cm_msg_type type)
@@ -118,7 +122,9 @@ void cm_retry_seldom(struct cm_retry *retry, uint64_t timeout_ns)
 	retry->max_retries = CM_MAX_RETRIES;
 }
 
-/* Ends the repetitions after cm_callbacks.send failed: the next attempt would fail in the same way. */
+/*
+ * Ends the repetitions after cm_callbacks.send failed: the next attempt would fail in the same way.
+ */
 static void refused(struct cm_retry *retry, int error)
 {
 	retry->left = 0;

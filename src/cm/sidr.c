@@ -11,14 +11,18 @@
 #include "cm/conn.h"
 #include "cm/probe.h"
 
-/* A response is kept for longer than Linux waits before it repeats a SIDR_REQ, 4.3 s, but at most so many of them. A
- * repetition of a request whose response was dropped is reported to the consumer again, as Linux does. */
+/*
+ * A response is kept for longer than Linux waits before it repeats a SIDR_REQ, 4.3 s, but at most
+ * so many of them. A repetition of a request whose response was dropped is reported to the consumer
+ * again, as Linux does.
+ */
 #define RESPONSE_KEPT_NS (10 * CLOCK_NS_PER_S)
 #define RESPONSES_MAX	 4096u
 
 /*
- * One resolution, outgoing or incoming. Owned by the struct cm. `owner` is the consumer's object; NULL after
- * cm_sidr_destroy(). On the passive side `retry` only keeps the response. Freed when it is closed.
+ * One resolution, outgoing or incoming. Owned by the struct cm. `owner` is the consumer's object;
+ * NULL after cm_sidr_destroy(). On the passive side `retry` only keeps the response. Freed when it
+ * is closed.
  */
 struct cm_sidr {
 	struct cm *cm;
@@ -292,7 +296,10 @@ static int (*const actions[])(struct cm_sidr *sidr, struct sidr_step *step) = {
 };
 static_assert(COUNT(actions) == CM_SIDR_ACTION_COUNT, "every action has its function");
 
-/* Looks the input up in the state table, runs its action and reports the event. Frees a closed resolution. */
+/*
+ * Looks the input up in the state table, runs its action and reports the event. Frees a closed
+ * resolution.
+ */
 static int take_step(struct cm_sidr *sidr, struct sidr_step *step)
 {
 	struct cm_sidr_cell cell = cm_sidr_cell(sidr->state, step->input);
@@ -323,8 +330,8 @@ int cm_sidr_resolve(struct cm_sidr *sidr, const struct cm_path *path, const stru
 	};
 
 	/*
-	 * Linux drops a request once it has sent the response. A SIDR_REP that crosses it belongs to another request of
-	 * its consumer.
+	 * Linux drops a request once it has sent the response. A SIDR_REP that crosses it belongs
+	 * to another request of its consumer.
 	 */
 	if (sidr->state == CM_SIDR_STATE_IDLE)
 		cm_retry_seldom(&sidr->retry, timeout_ns);
@@ -460,7 +467,9 @@ void cm_sidr_receive_req(struct cm *cm, const struct cm_path *path, const struct
 	sidr_ask(cm, service, &requester, sidr, &in);
 }
 
-/* The SIDR_REP must come from the address of the SIDR_REQ and have its transaction and request ID. */
+/*
+ * The SIDR_REP must come from the address of the SIDR_REQ and have its transaction and request ID.
+ */
 void cm_sidr_receive_rep(struct cm *cm, const struct cm_path *path, const struct cm_msg *msg,
 			 uint64_t now_ns)
 {

@@ -3,13 +3,14 @@
 #define USRDMA_CM_SIDR_STATE_H
 
 /*
- * The state machine of a service ID resolution (IBA 1.x §12.11) as a table, as in cm/state.h. docs/cm-states.md is generated
- * from both.
+ * The state machine of a service ID resolution (IBA 1.x §12.11) as a table, as in cm/state.h.
+ * docs/cm-states.md is generated from both.
  */
 enum cm_sidr_state {
 	CM_SIDR_STATE_IDLE,
 	CM_SIDR_STATE_REQ_SENT, /* active: the SIDR_REQ is sent, and repeated */
-	CM_SIDR_STATE_REQ_RCVD, /* passive: the SIDR_REQ is reported to the consumer; SIDR has no MRA */
+	/* passive: the SIDR_REQ is reported to the consumer; SIDR has no MRA */
+	CM_SIDR_STATE_REQ_RCVD,
 	CM_SIDR_STATE_RESPONDED, /* passive: the response is kept for repetitions of the SIDR_REQ */
 	CM_SIDR_STATE_CLOSED,
 	CM_SIDR_STATE_COUNT

@@ -138,8 +138,8 @@ static const struct cm_cell cells[CM_STATE_COUNT][CM_IN_COUNT] = {
 		[CM_IN_EXPIRED]		= GO(NEVER, MRA_REQ_SENT),
 	},
 	/*
-	 * The peer may be established and its RTU lost, so a DREQ ends the connection, not a REJ. While the peer's address is
-	 * not validated, REP and DREQ are withheld (cm/validation.h).
+	 * The peer may be established and its RTU lost, so a DREQ ends the connection, not a REJ.
+	 * While the peer's address is not validated, REP and DREQ are withheld (cm/validation.h).
 	 */
 	[CM_STATE_REP_SENT] = {
 		[CM_IN_CONNECT]		= GO(ILLEGAL, REP_SENT),
@@ -268,8 +268,8 @@ static const struct cm_cell cells[CM_STATE_COUNT][CM_IN_COUNT] = {
 		[CM_IN_EXPIRED]		= GO(NEVER, ESTABLISHED),
 	},
 	/*
-	 * The peer repeats its REP if it received neither the RTU nor the DREQ. The DREQ answers it: a few lost datagrams
-	 * must not let the peer wait until its retries are used up.
+	 * The peer repeats its REP if it received neither the RTU nor the DREQ. The DREQ answers
+	 * it: a few lost datagrams must not let the peer wait until its retries are used up.
 	 */
 	[CM_STATE_DREQ_SENT] = {
 		[CM_IN_CONNECT]		= GO(ILLEGAL, DREQ_SENT),
@@ -297,8 +297,9 @@ static const struct cm_cell cells[CM_STATE_COUNT][CM_IN_COUNT] = {
 		[CM_IN_EXPIRED]		= GO(TIMEOUT_DREQ, TIMEWAIT),
 	},
 	/*
-	 * The DREP is sent when the consumer disconnects, also if the peer repeats its DREQ, as in Linux: DISCONNECTED at the peer means
-	 * that this consumer has disconnected, too. cm_establish() is valid here: the connection was established.
+	 * The DREP is sent when the consumer disconnects, also if the peer repeats its DREQ, as in
+	 * Linux: DISCONNECTED at the peer means that this consumer has disconnected, too.
+	 * cm_establish() is valid here: the connection was established.
 	 */
 	[CM_STATE_DREQ_RCVD] = {
 		[CM_IN_CONNECT]		= GO(ILLEGAL, DREQ_RCVD),
@@ -350,7 +351,10 @@ static const struct cm_cell cells[CM_STATE_COUNT][CM_IN_COUNT] = {
 		[CM_IN_RETRY]		= GO(NEVER, TIMEWAIT),
 		[CM_IN_EXPIRED]		= GO(END_TIMEWAIT, CLOSED),
 	},
-	/* No message reaches a closed connection: its communication ID is not in the table any more. */
+	/*
+	 * No message reaches a closed connection: its communication ID is not in the table any
+	 * more.
+	 */
 	[CM_STATE_CLOSED] = {
 		[CM_IN_CONNECT]		= GO(ILLEGAL, CLOSED),
 		[CM_IN_ACCEPT]		= GO(ILLEGAL, CLOSED),

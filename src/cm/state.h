@@ -3,8 +3,8 @@
 #define USRDMA_CM_STATE_H
 
 /*
- * The state machine of a connection (IBA 1.x §12.9) as a table: the action and the next state for each state and each
- * input. docs/cm-states.md is generated from it.
+ * The state machine of a connection (IBA 1.x §12.9) as a table: the action and the next state for
+ * each state and each input. docs/cm-states.md is generated from it.
  */
 enum cm_state {
 	CM_STATE_IDLE,
@@ -46,7 +46,8 @@ enum cm_input {
 	CM_IN_LAP,
 	CM_IN_STALE, /* a REQ or REP that names the QP or the ID of this connection's peer */
 	CM_IN_CHALLENGE_DREP, /* a DREP to a challenge: the peer does not have this connection */
-	CM_IN_ADDRESS_REP, /* a SIDR_REP to an address challenge: the peer receives at its address */
+	/* a SIDR_REP to an address challenge: the peer receives at its address */
+	CM_IN_ADDRESS_REP,
 	/* from the network */
 	CM_IN_UNREACHABLE,
 	/* from the clock */
@@ -74,7 +75,8 @@ enum cm_action {
 	CM_ACTION_TAKE_RTU,
 	CM_ACTION_REPEAT, /* repeats the last message at once, because the peer repeated its own */
 	CM_ACTION_RESEND, /* repeats the last message */
-	CM_ACTION_SEND_WITHHELD, /* sends the REP or DREQ that waited for the validation of the peer's address */
+	/* sends the REP or DREQ that waited for the validation of the peer's address */
+	CM_ACTION_SEND_WITHHELD,
 	CM_ACTION_TIMEOUT_REQ,
 	CM_ACTION_TIMEOUT_REP,
 	CM_ACTION_REQ_UNREACHABLE, /* as CM_ACTION_TIMEOUT_REQ, but without a REJ */

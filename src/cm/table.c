@@ -22,7 +22,10 @@ static uint64_t hash_remote(const struct cm *cm, uint32_t number, uint64_t guid)
 	return hash_mix(hash_mix(cm->secret, guid), number);
 }
 
-/* A peer can claim any GUID: two messages are from the same host only if their addresses are equal, too. */
+/*
+ * A peer can claim any GUID: two messages are from the same host only if their addresses are equal,
+ * too.
+ */
 static bool table_same_peer(const struct cm_conn *conn, const struct cm_path *path)
 {
 	return memcmp(conn->path.dgid, path->dgid, GID_BYTES) == 0;
@@ -75,8 +78,9 @@ struct cm_conn *cm_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid,
 }
 
 /*
- * Chooses a random ID. A message about an established connection must name both IDs, so a sender that is not the peer has to
- * guess them. The loop ends: there are more IDs than connections that fit into memory.
+ * Chooses a random ID. A message about an established connection must name both IDs, so a sender
+ * that is not the peer has to guess them. The loop ends: there are more IDs than connections that
+ * fit into memory.
  */
 void cm_name_local(struct cm_conn *conn)
 {
@@ -95,8 +99,9 @@ void cm_name_remote(struct cm_conn *conn)
 }
 
 /*
- * Whether a QPN can be the peer's QP. QPNs 0 and 1 are never RC or UC QPs, and cm_callbacks.is_local_qp knows the QPNs of this
- * host. Connections without a QP may all name the same QPN.
+ * Whether a QPN can be the peer's QP. QPNs 0 and 1 are never RC or UC QPs, and
+ * cm_callbacks.is_local_qp knows the QPNs of this host. Connections without a QP may all name the
+ * same QPN.
  */
 static bool is_qp(const struct cm_conn *conn)
 {

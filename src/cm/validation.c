@@ -9,9 +9,10 @@
 #include "cm/conn.h"
 
 /*
- * The addresses that were validated recently. A connection with such an address may exceed its own credit, so that a REP is
- * repeated at the usual times. A forged REQ can name such an address, too: the MADs in excess are therefore limited, until the
- * address is validated again. An entry is made only by a validation, so a flood of forged requests makes none.
+ * The addresses that were validated recently. A connection with such an address may exceed its own
+ * credit, so that a REP is repeated at the usual times. A forged REQ can name such an address, too:
+ * the MADs in excess are therefore limited, until the address is validated again. An entry is made
+ * only by a validation, so a flood of forged requests makes none.
  */
 #define ADDRESSES_MAX 4096u
 

@@ -9,14 +9,16 @@ struct cm;
 struct cm_path;
 
 /*
- * Address validation (RFC 9000 §8.1, with the factor 1). Any host can send a REQ with the source address of another host, so
- * until the peer of a passive connection has returned a random number that was sent to its address, the connection sends at
- * most as many MADs to this address as arrived from it. All MADs have the same size, so a count of MADs is a count of bytes.
+ * Address validation (RFC 9000 §8.1, with the factor 1). Any host can send a REQ with the source
+ * address of another host, so until the peer of a passive connection has returned a random number
+ * that was sent to its address, the connection sends at most as many MADs to this address as
+ * arrived from it. All MADs have the same size, so a count of MADs is a count of bytes.
  *
  * Embedded in the connection, which one thread uses.
  */
 struct cm_validation {
-	bool is_done; /* the peer returned a number, or the consumer of this host chose the address */
+	/* the peer returned a number, or the consumer of this host chose the address */
+	bool is_done;
 	uint32_t credit;	/* MADs that arrived less MADs sent, while not done */
 	uint64_t tid;		/* transaction ID of the address challenges; 0: not sent */
 	uint64_t challenged_ns; /* when the first challenge was sent */
@@ -25,7 +27,10 @@ struct cm_validation {
 /* A MAD arrived whose sender need not have received anything: a REQ. */
 void cm_validation_credit(struct cm_validation *validation);
 
-/* Whether the connection, or recently another connection with this address, has validated the address. */
+/*
+ * Whether the connection, or recently another connection with this address, has validated the
+ * address.
+ */
 bool cm_validation_is_done(const struct cm *cm, const struct cm_validation *validation,
 			   const struct cm_path *path, uint64_t now_ns);
 

@@ -41,7 +41,10 @@ static int find_memory(struct pd *pd, const struct ibv_sge *sge, bool is_written
 	return ret;
 }
 
-/* Faults the pages in. Kernels before 5.14 cannot do this; the pages are then faulted in when they are used. */
+/*
+ * Faults the pages in. Kernels before 5.14 cannot do this; the pages are then faulted in when they
+ * are used.
+ */
 static void populate(uint8_t *at, uint32_t length, int advice)
 {
 	uintptr_t page_mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
@@ -73,8 +76,8 @@ int advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32_t fl
 		if (memory_check(at, sg_list[i].length, is_written))
 			return EFAULT;
 		/*
-		 * PREFETCH_NO_FAULT has no effect: pages that are present are mapped already, because the CPU's page
-		 * tables are used.
+		 * PREFETCH_NO_FAULT has no effect: pages that are present are mapped already,
+		 * because the CPU's page tables are used.
 		 */
 		if (sg_list[i].length && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 			populate(at, sg_list[i].length,

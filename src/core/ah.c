@@ -54,7 +54,10 @@ void ah_put(struct ah *ah)
 	engine_assert_locked(to_context(ah->pub.context)->engine);
 	if (--ah->users)
 		return;
-	/* A fork()ed child shares sockets with its parent: only the child's copy of the handle is freed. */
+	/*
+	 * A fork()ed child shares sockets with its parent: only the child's copy of the handle is
+	 * freed.
+	 */
 	if (ah->transport && ah->transport->ah_close && !ah->engine->is_orphan)
 		ah->transport->ah_close(ah);
 	free(ah);

@@ -7,10 +7,10 @@
 #include "ipc/msg_failure.h"
 
 /*
- * An address handle: the destination of a datagram. Immutable. The application holds a reference until
- * ibv_destroy_ah(), and so does each WQE that uses the handle. An application may destroy it while sends are queued, as
- * with providers that copy the address vector into the WQE. The last reference frees it. References are guarded by
- * engine.lock.
+ * An address handle: the destination of a datagram. Immutable. The application holds a reference
+ * until ibv_destroy_ah(), and so does each WQE that uses the handle. An application may destroy it
+ * while sends are queued, as with providers that copy the address vector into the WQE. The last
+ * reference frees it. References are guarded by engine.lock.
  */
 struct ah {
 	struct ibv_ah pub;
@@ -32,8 +32,9 @@ struct ah_refusal {
 };
 
 /*
- * Whether an address vector can be used on the device: 0 and its source GID, or -EINVAL and the refusal. It must have a GRH and a
- * valid source GID index (IBA A17 (RoCEv2)), and the GIDs must have one family, as with Linux.
+ * Whether an address vector can be used on the device: 0 and its source GID, or -EINVAL and the
+ * refusal. It must have a GRH and a valid source GID index (IBA A17 (RoCEv2)), and the GIDs must
+ * have one family, as with Linux.
  */
 int ah_attr_check(struct device *device, const struct ibv_ah_attr *attr, struct ipc_gid *source,
 		  struct ah_refusal *refusal) __attribute__((warn_unused_result));

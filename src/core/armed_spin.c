@@ -37,8 +37,8 @@ void armed_spin_cq_armed(struct cq *cq)
 }
 
 /*
- * Whether there may be an event for the calling thread. Those of the CQ itself do not count: the thread has polled the completions that
- * caused them.
+ * Whether there may be an event for the calling thread. Those of the CQ itself do not count: the
+ * thread has polled the completions that caused them.
  */
 static bool has_event_for(const struct engine_serve *serve, const struct cq *cq, uint8_t taker)
 {
@@ -66,7 +66,10 @@ static bool spin_enter(struct engine *engine, bool *is_alone)
 	return spins;
 }
 
-/* The thread is about to sleep: the engine thread waits for messages again. Acknowledgements that waited for a reply are sent. */
+/*
+ * The thread is about to sleep: the engine thread waits for messages again. Acknowledgements that
+ * waited for a reply are sent.
+ */
 static void prepare_to_sleep(struct engine *engine)
 {
 	if (!engine_may_serve(engine))
@@ -77,8 +80,9 @@ static void prepare_to_sleep(struct engine *engine)
 }
 
 /*
- * After a completion the thread polls again soon, so that it executes messages of peers that have not seen yet that this process takes
- * wake-ups again. If it computes for a longer time, the tick of the engine thread executes them.
+ * After a completion the thread polls again soon, so that it executes messages of peers that have
+ * not seen yet that this process takes wake-ups again. If it computes for a longer time, the tick
+ * of the engine thread executes them.
  */
 static void spin_leave(struct engine *engine, bool has_completion)
 {
@@ -89,7 +93,10 @@ static void spin_leave(struct engine *engine, bool has_completion)
 	engine_unlock(engine);
 }
 
-/* Runs the transports once. Acknowledgements wait for the application's reply only if the engine thread ticks, which ends their wait. */
+/*
+ * Runs the transports once. Acknowledgements wait for the application's reply only if the engine
+ * thread ticks, which ends their wait.
+ */
 static void spin_run(struct engine *engine)
 {
 	if (!biased_lock_try(&engine->lock))
@@ -102,16 +109,18 @@ static void spin_run(struct engine *engine)
 }
 
 /*
- * A thread that spins alone spins for twice the time: without the spin, a message over RoCE costs two wake-ups, first that of the engine
- * thread, and so does the reply in the peer. It yields its processor at times: the kernel may have put the peer's thread on the same one,
- * because the two wake each other.
+ * A thread that spins alone spins for twice the time: without the spin, a message over RoCE costs
+ * two wake-ups, first that of the engine thread, and so does the reply in the peer. It yields its
+ * processor at times: the kernel may have put the peer's thread on the same one, because the two
+ * wake each other.
  */
 #define ALONE_SPIN_NS  (2 * SPIN_NS)
 #define ALONE_YIELD_NS 20000u
 
 /*
- * A yield of LONG_YIELD_NS or more has let another program compute. So would the next ones, each for the rest of that program's time
- * slice: some milliseconds. The thread does not spin for PAUSE_TIMES as long, but sleeps: the kernel lets a thread that it wakes run soon.
+ * A yield of LONG_YIELD_NS or more has let another program compute. So would the next ones, each
+ * for the rest of that program's time slice: some milliseconds. The thread does not spin for
+ * PAUSE_TIMES as long, but sleeps: the kernel lets a thread that it wakes run soon.
  */
 #define LONG_YIELD_NS 500000u
 #define PAUSE_TIMES   32
@@ -129,7 +138,9 @@ static bool spin_yield(uint64_t now_ns)
 	return false;
 }
 
-/* Returns whether the CQ has a completion, or the thread an event. false also after a long yield. */
+/*
+ * Returns whether the CQ has a completion, or the thread an event. false also after a long yield.
+ */
 static bool spin_until(struct engine *engine, struct cq *cq, struct spin *spin, bool is_alone)
 {
 	uint8_t taker = armed_spin_taker();

@@ -18,7 +18,10 @@
 
 #define ACK_WARNING_S 2
 
-/* One queued event for ibv_get_async_event(). In context.events, guarded by events_lock; freed when it is fetched. */
+/*
+ * One queued event for ibv_get_async_event(). In context.events, guarded by events_lock; freed when
+ * it is fetched.
+ */
 struct async_event {
 	struct list_head node;
 	struct ibv_async_event pub;
@@ -102,7 +105,10 @@ void async_close(struct context *context)
 {
 	int fd = context->pub.context.async_fd;
 
-	/* In a fork()ed child no other thread uses the queue, but a thread of the parent may have held its lock. */
+	/*
+	 * In a fork()ed child no other thread uses the queue, but a thread of the parent may have
+	 * held its lock.
+	 */
 	if (!context->engine->is_orphan) {
 		pthread_mutex_lock(&context->events_lock);
 		context->pub.context.async_fd = -1;
@@ -141,8 +147,8 @@ void async_forget(struct context *context, const void *element)
 }
 
 /*
- * The object's condition variable uses the wall clock. If the clock is set during the wait, the warning comes early or
- * late.
+ * The object's condition variable uses the wall clock. If the clock is set during the wait, the
+ * warning comes early or late.
  */
 void async_wait_acks(const struct context *context, pthread_mutex_t *mutex, pthread_cond_t *cond,
 		     const uint32_t *completed, uint32_t fetched, const char *waiting)

@@ -51,7 +51,10 @@ int av_calls_open(struct engine *engine)
 	return engine_on_notice(engine, IPC_AV_RESOLVED, av_call_take, NULL);
 }
 
-/* The result may be received by another thread before the reply to the request, so the call is added before the request is sent. */
+/*
+ * The result may be received by another thread before the reply to the request, so the call is
+ * added before the request is sent.
+ */
 static int av_call_add(struct engine *engine, struct av_call *call)
 {
 	int ret;

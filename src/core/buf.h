@@ -5,8 +5,8 @@
 #include "core/objects.h"
 
 /*
- * Memory of ibv_alloc_buf(): anonymous pages of the process. Owned by the application; holds a reference to its PD;
- * freed by ibv_free_buf().
+ * Memory of ibv_alloc_buf(): anonymous pages of the process. Owned by the application; holds a
+ * reference to its PD; freed by ibv_free_buf().
  */
 struct ibv_buf {
 	struct pd *pd;

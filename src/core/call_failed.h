@@ -9,9 +9,10 @@
 #include "ipc/msg_failure.h"
 
 /*
- * The public call `call`, a string that remains valid, has failed with `ret`, a -errno: it is traced, and reported for `usrdma why`. The
- * same error of the same call is reported once in CALL_FAILED_INTERVAL_NS, because applications repeat calls. Called without
- * engine.lock. Does not change errno.
+ * The public call `call`, a string that remains valid, has failed with `ret`, a -errno: it is
+ * traced, and reported for `usrdma why`. The same error of the same call is reported once in
+ * CALL_FAILED_INTERVAL_NS, because applications repeat calls. Called without engine.lock. Does not
+ * change errno.
  */
 #define CALL_FAILED_INTERVAL_NS (10 * CLOCK_NS_PER_S)
 
@@ -30,8 +31,9 @@ PROBE_COLD void call_failed_unreachable(const struct context *context, const cha
 PROBE_COLD int call_failed_busy(const struct context *context, const char *call, uint64_t users);
 
 /*
- * The result of a call that returns an errno: 0, or -ret after call_failed(). Also sets errno, because applications check either
- * the return value or errno: in rdma-core both have the value, which is that of the system call.
+ * The result of a call that returns an errno: 0, or -ret after call_failed(). Also sets errno,
+ * because applications check either the return value or errno: in rdma-core both have the value,
+ * which is that of the system call.
  */
 static inline int call_result(const struct context *context, const char *call, int ret)
 {

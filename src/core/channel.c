@@ -233,7 +233,10 @@ struct signal {
 	uint32_t units;
 };
 
-/* Without channel.lock, which the thread that the descriptor wakes needs at once. The channel is not destroyed before. */
+/*
+ * Without channel.lock, which the thread that the descriptor wakes needs at once. The channel is
+ * not destroyed before.
+ */
 static void channel_signal(const struct signal *signal)
 {
 	struct comp_channel *channel = signal->channel;
@@ -261,7 +264,10 @@ static struct signal next_signal(struct engine *engine)
 	return signal;
 }
 
-/* Number of channels that one call signals after it has released the lock; others are signalled before. */
+/*
+ * Number of channels that one call signals after it has released the lock; others are signalled
+ * before.
+ */
 #define LATE_SIGNALS 16
 
 void channels_signal(struct engine *engine)
@@ -292,8 +298,9 @@ void channel_forget(struct comp_channel *channel, struct cq *cq)
 }
 
 /*
- * The CQ of the oldest event, for a unit that the calling thread holds. NULL: no event is queued. Then the thread does not hold the unit
- * any more, unless *is_early: a peer has added the unit of a message that the transports have not executed.
+ * The CQ of the oldest event, for a unit that the calling thread holds. NULL: no event is queued.
+ * Then the thread does not hold the unit any more, unless *is_early: a peer has added the unit of a
+ * message that the transports have not executed.
  */
 static struct cq *channel_take(struct comp_channel *channel, bool *is_early)
 {
@@ -341,8 +348,8 @@ static bool channel_has_event(struct comp_channel *channel)
 #define READY_CALLS 64
 
 /*
- * The application has called ibv_get_cq_event() when an event was ready. If the descriptor has O_NONBLOCK, the application waits for
- * it by other means.
+ * The application has called ibv_get_cq_event() when an event was ready. If the descriptor has
+ * O_NONBLOCK, the application waits for it by other means.
  */
 static void note_ready(struct engine *engine, struct comp_channel *channel)
 {
@@ -355,9 +362,10 @@ static void note_ready(struct engine *engine, struct comp_channel *channel)
 }
 
 /*
- * The calling thread holds a unit, and no event is queued: a peer has added it before the transports have received its message. If there
- * is no such message, an event without a completion is queued, because the application must not see that the descriptor was readable
- * without an event. false: the channel has no CQ any more, and the thread does not hold the unit any more.
+ * The calling thread holds a unit, and no event is queued: a peer has added it before the
+ * transports have received its message. If there is no such message, an event without a completion
+ * is queued, because the application must not see that the descriptor was readable without an
+ * event. false: the channel has no CQ any more, and the thread does not hold the unit any more.
  */
 static bool run_early(struct comp_channel *channel)
 {
@@ -382,7 +390,10 @@ static bool run_early(struct comp_channel *channel)
 	return found;
 }
 
-/* Takes one unit of the descriptor. Before the call may block, it switches the engine from polling to doorbells. */
+/*
+ * Takes one unit of the descriptor. Before the call may block, it switches the engine from polling
+ * to doorbells.
+ */
 static int channel_wait(struct comp_channel *channel)
 {
 	struct engine *engine = to_context(channel->pub.context)->engine;

@@ -10,8 +10,9 @@ static bool is_signalled(const struct channel_units *units)
 }
 
 /*
- * Removes units of removed events from the descriptor. If a peer that promised a unit was killed, this may be the unit of another event.
- * A unit is then added as soon as none is left for the queued events.
+ * Removes units of removed events from the descriptor. If a peer that promised a unit was killed,
+ * this may be the unit of another event. A unit is then added as soon as none is left for the
+ * queued events.
  */
 static void units_settle(struct channel_units *units)
 {

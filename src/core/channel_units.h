@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 /*
- * The units of a completion channel: each queued event has one, with which a thread may take an event. A unit is in one of these places:
+ * The units of a completion channel: each queued event has one, with which a thread may take an
+ * event. A unit is in one of these places:
  *
  *   fd        in the descriptor, which is readable while it has units
  *   due       of a queued event, not added to the descriptor yet
@@ -17,20 +18,24 @@
  *
  * Some units have no queued event:
  *
- *   missing   the event was removed, and its unit could not be removed with it, because it was not in
+ *   missing   the event was removed, and its unit could not be removed with it, because it was not
+ *             in
  *             the descriptor
  *   early     a peer has added the unit of a message that the transports have not executed
- *   surplus   added because a peer did not keep its promise, and the peer has kept it later. If it was
+ *   surplus   added because a peer did not keep its promise, and the peer has kept it later. If it
+ *             was
  *             killed instead, the surplus is that unit, and not one too many.
  *
  * Invariant: fd + due + signalled + held + promised = queued + missing + early + surplus.
  *
- * The process counts queued, due and missing. It does not see when a peer adds a unit, or that it never does. `promised` is therefore an
- * upper bound, and so is `missing` if peers add units: where a unit is removed for a missing one, an event may then lack its own. So
- * units_settle() and units_check_promise() add a unit if an event is queued and no unit is in the first three places.
+ * The process counts queued, due and missing. It does not see when a peer adds a unit, or that it
+ * never does. `promised` is therefore an upper bound, and so is `missing` if peers add units: where
+ * a unit is removed for a missing one, an event may then lack its own. So units_settle() and
+ * units_check_promise() add a unit if an event is queued and no unit is in the first three places.
  *
- * tests/unit/core/test_channel_units.c examines each interleaving of a thread that queues events, two that take them, one that
- * removes them, and a peer: the invariant holds, and no thread waits while an event is queued and no thread or peer is about to add its unit.
+ * tests/unit/core/test_channel_units.c examines each interleaving of a thread that queues events,
+ * two that take them, one that removes them, and a peer: the invariant holds, and no thread waits
+ * while an event is queued and no thread or peer is about to add its unit.
  *
  * channel.lock guards the members. Two things happen without it: event_fd_post() of the units that
  * units_signal_begin() returns, and waiting for a unit by the functions of event_fd.h.
@@ -41,11 +46,13 @@ struct channel_units {
 	uint32_t due;
 	uint32_t missing;
 	uint32_t promised;
-	uint32_t spinners; /* threads that take due units, which are not added to the descriptor in the meantime */
+	/* threads that take due units, which are not added to the descriptor in the meantime */
+	uint32_t spinners;
 	uint32_t signallers; /* threads between units_signal_begin() and units_signal_end() */
 	bool has_promises;   /* peers have ever been able to add units */
 	bool may_lack;	     /* the queued events may have fewer units than one each */
-	bool is_overdue; /* units_check_promise() has found that an event lacks its unit, and has not added it */
+	/* units_check_promise() has found that an event lacks its unit, and has not added it */
+	bool is_overdue;
 };
 
 /* An event was queued. is_promised: a peer adds its unit, or has added it. */
@@ -58,14 +65,15 @@ void units_event_taken(struct channel_units *units);
 void units_events_removed(struct channel_units *units, uint32_t count);
 
 /*
- * A peer adds a unit for which no event was queued. An event that is queued already gets it in place of its own unit, or the unit is
- * removed when it arrives. At least one event is queued.
+ * A peer adds a unit for which no event was queued. An event that is queued already gets it in
+ * place of its own unit, or the unit is removed when it arrives. At least one event is queued.
  */
 void units_promise_absorbed(struct channel_units *units);
 
 /*
- * A thread holds a unit and the queue is empty. units_returned(): the thread goes on waiting. units_event_added(): it has queued an event
- * without a completion for this unit, because the application may have seen that the descriptor was readable.
+ * A thread holds a unit and the queue is empty. units_returned(): the thread goes on waiting.
+ * units_event_added(): it has queued an event without a completion for this unit, because the
+ * application may have seen that the descriptor was readable.
  */
 void units_returned(struct channel_units *units);
 void units_event_added(struct channel_units *units);
@@ -86,13 +94,17 @@ bool units_may_be_there(const struct channel_units *units);
 void units_spin_begin(struct channel_units *units);
 void units_spin_end(struct channel_units *units);
 
-/* Returns the number of units that the caller adds to the descriptor, without the lock, before it calls units_signal_end(). */
+/*
+ * Returns the number of units that the caller adds to the descriptor, without the lock, before it
+ * calls units_signal_end().
+ */
 uint32_t units_signal_begin(struct channel_units *units);
 void units_signal_end(struct channel_units *units);
 
 /*
- * A unit was promised. Whether all queued events have units now; otherwise the call is to be repeated. The second call adds a missing unit,
- * because a peer may be about to add it at the first one. at_once: the first one does.
+ * A unit was promised. Whether all queued events have units now; otherwise the call is to be
+ * repeated. The second call adds a missing unit, because a peer may be about to add it at the first
+ * one. at_once: the first one does.
  */
 bool units_check_promise(struct channel_units *units, bool at_once);
 

@@ -84,7 +84,9 @@ int command_file_read(int fd, struct command_file *file)
 
 	if (fcntl(fd, F_GETFD) < 0)
 		return -EBADF;
-	/* Check the seals first: pread() of other kinds of files, such as pipes, may block or fail. */
+	/*
+	 * Check the seals first: pread() of other kinds of files, such as pipes, may block or fail.
+	 */
 	seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || (seals & COMMAND_FILE_SEALS) != COMMAND_FILE_SEALS)
 		return -EINVAL;

@@ -129,7 +129,10 @@ static uint32_t supported_ops(const struct qp *qp)
 	case IBV_QPT_XRC_SEND:
 		return OPS_XRC_SEND;
 	default:
-		/* Requests to an XRC_RECV QP may be executed by another process, which owns the SRQ. */
+		/*
+		 * Requests to an XRC_RECV QP may be executed by another process, which owns the
+		 * SRQ.
+		 */
 		return 0;
 	}
 }
@@ -196,7 +199,10 @@ void comp_cntr_add(const struct qp *qp, enum ibv_qp_attach_comp_cntr_op op, bool
 {
 	struct comp_cntr *comp_cntr = qp->comp_cntrs[__builtin_ctz(op)];
 
-	/* Release: a thread that reads the new count also sees the data of the message (ibv_read_comp_cntr()). */
+	/*
+	 * Release: a thread that reads the new count also sees the data of the message
+	 * (ibv_read_comp_cntr()).
+	 */
 	if (!is_success)
 		__atomic_fetch_add(&comp_cntr->failed, wrs, __ATOMIC_RELEASE);
 	else

@@ -3,12 +3,14 @@
 /*
  * The non-default symbol versions of libibverbs.
  *
- * Programs linked in 2006 called `name@IBVERBS_1.0`. The structures of that interface differ from those of IBVERBS_1.1;
- * a library that supports both must wrap every object. No program still in use imports one of these versions. They
- * exist to complete the export list, and behave like the 1.1 call of the same name, with 1.1 structures.
+ * Programs linked in 2006 called `name@IBVERBS_1.0`. The structures of that interface differ from
+ * those of IBVERBS_1.1; a library that supports both must wrap every object. No program still in
+ * use imports one of these versions. They exist to complete the export list, and behave like the
+ * 1.1 call of the same name, with 1.1 structures.
  *
- * Each is a function of its own that calls the 1.1 function, because the assembler can assign a version only to a
- * symbol of the same object. The parentheses around the name prevent the expansion of the macros of verbs.h.
+ * Each is a function of its own that calls the 1.1 function, because the assembler can assign a
+ * version only to a symbol of the same object. The parentheses around the name prevent the
+ * expansion of the macros of verbs.h.
  */
 
 #include <infiniband/verbs.h>
@@ -93,7 +95,10 @@ COMPAT_1_0(int, ibv_modify_qp, (struct ibv_qp *qp, struct ibv_qp_attr *attr, int
 	   (qp, attr, attr_mask))
 COMPAT_1_0(int, ibv_destroy_qp, (struct ibv_qp *qp), (qp))
 
-/* Drivers registered with this call in early versions. There is only one device, so the registration has no effect. */
+/*
+ * Drivers registered with this call in early versions. There is only one device, so the
+ * registration has no effect.
+ */
 VERSIONED(void, ibv_register_driver_1_1, (const char *name, void *init),
 	  "ibv_register_driver@IBVERBS_1.1")
 void ibv_register_driver_1_1(const char *name, void *init)

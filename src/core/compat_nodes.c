@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Calls that programs import at a private version node of libibverbs, once for each node of a release of rdma-core, and
- * for those of future releases (ADR 0028).
+ * Calls that programs import at a private version node of libibverbs, once for each node of a
+ * release of rdma-core, and for those of future releases (ADR 0028).
  *
- * Private nodes contain the interface between libibverbs and its drivers. rdma-core renames its node when that
- * interface changes. Programs use two calls at these nodes: ibv_devinfo and pyverbs call ibv_query_gid_type(), and
- * since v57 the public ibv_wr_opcode_str() is there. The default versions, ibv_query_gid_type at IBVERBS_PRIVATE_34 and
- * ibv_wr_opcode_str at IBVERBS_PRIVATE_64, are in libibverbs.map.
+ * Private nodes contain the interface between libibverbs and its drivers. rdma-core renames its
+ * node when that interface changes. Programs use two calls at these nodes: ibv_devinfo and pyverbs
+ * call ibv_query_gid_type(), and since v57 the public ibv_wr_opcode_str() is there. The default
+ * versions, ibv_query_gid_type at IBVERBS_PRIVATE_34 and ibv_wr_opcode_str at IBVERBS_PRIVATE_64,
+ * are in libibverbs.map.
  */
 
 #include <infiniband/verbs.h>

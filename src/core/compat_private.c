@@ -3,12 +3,13 @@
 /*
  * The private interface between libibverbs and its drivers, node IBVERBS_PRIVATE_34.
  *
- * A program may load a provider library of the system by its path instead of the one in src/providers. That library
- * needs these names. Its drivers never match, because the process has only the device of this library. Therefore only
- * three names are used: the registration of drivers, called by their constructors; ibv_query_gid_type(), called by
- * ibv_devinfo and pyverbs; and the flag, which is read through the loader's copy. The other calls return that the
- * operation is not supported. They do not read their arguments, hence the (void): in every calling convention of Linux
- * the caller removes the arguments.
+ * A program may load a provider library of the system by its path instead of the one in
+ * src/providers. That library needs these names. Its drivers never match, because the process has
+ * only the device of this library. Therefore only three names are used: the registration of
+ * drivers, called by their constructors; ibv_query_gid_type(), called by ibv_devinfo and pyverbs;
+ * and the flag, which is read through the loader's copy. The other calls return that the operation
+ * is not supported. They do not read their arguments, hence the (void): in every calling convention
+ * of Linux the caller removes the arguments.
  */
 
 #include <errno.h>
@@ -134,8 +135,9 @@ REFUSED(ibv_cmd_destroy_counters)
 REFUSED(ibv_cmd_read_counters)
 
 /*
- * The number of attributes of a command buffer: the caller's only. The result is the size of an array that the caller
- * fills, so it must not be smaller than the number of the caller's attributes.
+ * The number of attributes of a command buffer: the caller's only. The result is the size of an
+ * array that the caller fills, so it must not be smaller than the number of the caller's
+ * attributes.
  */
 EXPORTED unsigned int __ioctl_final_num_attrs(unsigned int num_attrs, void *link);
 unsigned int __ioctl_final_num_attrs(unsigned int num_attrs, void *link)

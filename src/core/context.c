@@ -94,7 +94,10 @@ static int context_new(struct engine *engine, struct device *device, int cmd_fd,
 	return 0;
 }
 
-/* Marks an imported context, and the contexts of this process from which it was imported. engine.lock held. */
+/*
+ * Marks an imported context, and the contexts of this process from which it was imported.
+ * engine.lock held.
+ */
 static void mark_import(const struct engine *engine, struct context *imported)
 {
 	struct context *context;
@@ -130,7 +133,10 @@ static int context_open(struct engine *engine, struct device *device, int cmd_fd
 	if (cmd_fd >= 0)
 		mark_import(engine, *made);
 	list_add_tail(&(*made)->node, &engine->contexts);
-	/* The engine has reported the daemon's end to the contexts of the list before this one was added. */
+	/*
+	 * The engine has reported the daemon's end to the contexts of the list before this one was
+	 * added.
+	 */
 	if (engine->is_fatal)
 		async_device_fatal(*made);
 	engine_unlock(engine);
@@ -228,7 +234,10 @@ int ibv_close_device(struct ibv_context *ibcontext)
 	list_del(&context->node);
 	is_last = !context->users;
 	context->is_closed = true;
-	/* Objects of closed contexts that shared the token may have remained usable through this one. */
+	/*
+	 * Objects of closed contexts that shared the token may have remained usable through this
+	 * one.
+	 */
 	if (!is_last || context->is_shared)
 		context_abandon(context);
 	engine_unlock(engine);

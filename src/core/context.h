@@ -19,7 +19,10 @@ static inline int engine_usable(const struct engine *engine)
 	return engine->is_orphan || engine->is_fatal ? -EIO : 0;
 }
 
-/* An object of the context is created or destroyed. The last one frees a context that was closed. engine.lock held. */
+/*
+ * An object of the context is created or destroyed. The last one frees a context that was closed.
+ * engine.lock held.
+ */
 void context_get(struct context *context);
 void context_put(struct context *context);
 

@@ -15,12 +15,13 @@ struct engine;
  */
 
 /*
- * Registers `count` adjacent counters, initially 0. names[i] is the name of counter i inside `group`; characters other
- * than letters and digits between the words become one underscore. NULL: the counter has no name and is not shown.
+ * Registers `count` adjacent counters, initially 0. names[i] is the name of counter i inside
+ * `group`; characters other than letters and digits between the words become one underscore. NULL:
+ * the counter has no name and is not shown.
  *
- * Returns the counters in the segment. If this engine has no segment, or the segment has no room for `count` more
- * counters, returns `unshown`, the caller's storage for `count` counters, after it was set to 0. Missing room is
- * logged. engine.lock held.
+ * Returns the counters in the segment. If this engine has no segment, or the segment has no room
+ * for `count` more counters, returns `unshown`, the caller's storage for `count` counters, after it
+ * was set to 0. Missing room is logged. engine.lock held.
  */
 uint64_t *counters_register(struct engine *engine, const char *group, const char *const *names,
 			    size_t count, uint64_t *unshown) __attribute__((warn_unused_result));

@@ -29,8 +29,9 @@
 	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 
 /*
- * Maps a ring for more than cqe entries, as other providers do. Work queues are rounded up to a power of two: the CQ holds the
- * completions of a queue for which the application requested the same size, also if it posts as many WRs as the queue accepts.
+ * Maps a ring for more than cqe entries, as other providers do. Work queues are rounded up to a
+ * power of two: the CQ holds the completions of a queue for which the application requested the
+ * same size, also if it posts as many WRs as the queue accepts.
  */
 static int ring_map(uint32_t cqe, struct cqe **ring, uint32_t *mask, size_t *bytes)
 {
@@ -80,7 +81,10 @@ static void cqe_hide_details(struct cqe *cqe)
 	cqe->wc.vendor_err = 0;
 }
 
-/* Whether the ring has room; discards the oldest completion if overrun is to be ignored. cq.lock held. */
+/*
+ * Whether the ring has room; discards the oldest completion if overrun is to be ignored. cq.lock
+ * held.
+ */
 static bool cq_has_room(struct cq *cq)
 {
 	cq_assert_locked(cq);
@@ -93,8 +97,8 @@ static bool cq_has_room(struct cq *cq)
 }
 
 /*
- * Whether ibv_req_notify_cq() requested an event for a completion. A failed completion is solicited unless the profile has
- * event_for_error=no. cq.lock held.
+ * Whether ibv_req_notify_cq() requested an event for a completion. A failed completion is solicited
+ * unless the profile has event_for_error=no. cq.lock held.
  */
 static bool cq_is_armed_for(const struct cq *cq, bool is_solicited)
 {
@@ -150,7 +154,10 @@ PROBE_COLD static bool push_with_faults(struct cq *cq, const struct ibv_wc *wc, 
 void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 {
 	engine_assert_any_locked(cq->context->engine);
-	/* Delayed completions remain when the rules are cleared, and must not be overtaken by those of the same QP. */
+	/*
+	 * Delayed completions remain when the rules are cleared, and must not be overtaken by those
+	 * of the same QP.
+	 */
 	if ((probe_is_on(PROBE_FAULT) || __builtin_expect(!list_is_empty(&cq->delayed), 0)) &&
 	    push_with_faults(cq, wc, is_solicited))
 		return;
@@ -161,8 +168,9 @@ void cq_push(struct cq *cq, const struct ibv_wc *wc, bool is_solicited)
 #define WARN_CAPACITY_MIN 8
 
 /*
- * The application does not poll as fast as completions arrive, and the QPs can generate more completions than the CQ has entries:
- * at 7/8 of its size a warning precedes the overrun. cq.lock held.
+ * The application does not poll as fast as completions arrive, and the QPs can generate more
+ * completions than the CQ has entries: at 7/8 of its size a warning precedes the overrun. cq.lock
+ * held.
  */
 static void cq_set_warn_level(struct cq *cq)
 {
@@ -496,7 +504,9 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	return call_result(cq->context, __func__, ret);
 }
 
-/* The CQ is in no list any more: waits for the acknowledgements that ibv_get_cq_event(3) requires. */
+/*
+ * The CQ is in no list any more: waits for the acknowledgements that ibv_get_cq_event(3) requires.
+ */
 static void cq_wait_unused(struct cq *cq)
 {
 	if (cq->channel)

@@ -6,9 +6,9 @@
 #include "core/cq.h"
 
 /*
- * Polling with readers: start_poll and next_poll dequeue one completion into cq.current, from which the readers read.
- * The caller holds no lock of the engine between these calls, so that a program may post while it polls. poll_lock
- * excludes other polling threads until end_poll.
+ * Polling with readers: start_poll and next_poll dequeue one completion into cq.current, from which
+ * the readers read. The caller holds no lock of the engine between these calls, so that a program
+ * may post while it polls. poll_lock excludes other polling threads until end_poll.
  */
 
 #define WC_FLAGS_BUILT                                                           \

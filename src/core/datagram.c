@@ -61,7 +61,10 @@ static bool end_datagrams(struct engine *engine, bool may_wait)
 	return is_waiting;
 }
 
-/* The application may reuse the QP's memory, and it may exit, when it has polled the completions: no datagram waits any more. */
+/*
+ * The application may reuse the QP's memory, and it may exit, when it has polled the completions:
+ * no datagram waits any more.
+ */
 static void complete_sent(struct qp *qp)
 {
 	list_del(&qp->sent_node);
@@ -230,9 +233,9 @@ bool datagram_is_due(const struct engine *engine)
 }
 
 /*
- * The receive WQE is too short. In the QP's own queue it remains for a shorter datagram. An SRQ's WQE is dequeued, so
- * it completes with the error. The QP's state does not change (IBA 1.x §9.9.3, classes D and E; Linux's rxe does the
- * same).
+ * The receive WQE is too short. In the QP's own queue it remains for a shorter datagram. An SRQ's
+ * WQE is dequeued, so it completes with the error. The QP's state does not change (IBA 1.x §9.9.3,
+ * classes D and E; Linux's rxe does the same).
  */
 static enum datagram_result refuse_long(struct qp *qp, struct inbound *in)
 {
@@ -242,8 +245,9 @@ static enum datagram_result refuse_long(struct qp *qp, struct inbound *in)
 }
 
 /*
- * A completion reports whether the header is IPv4's or IPv6's (IBA A17.4.5.1), but struct ibv_wc has no field for it.
- * NICs report it in the service level, which RoCE does not use, and UCX reads it there.
+ * A completion reports whether the header is IPv4's or IPv6's (IBA A17.4.5.1), but struct ibv_wc
+ * has no field for it. NICs report it in the service level, which RoCE does not use, and UCX reads
+ * it there.
  */
 #define SL_ROCEV2 0x8
 #define SL_IPV6	  0x1

@@ -62,8 +62,8 @@ struct datagram_rx {
 };
 
 /*
- * Result of a received datagram. A dropped datagram is not reported to the application; the transport counts it by
- * cause.
+ * Result of a received datagram. A dropped datagram is not reported to the application; the
+ * transport counts it by cause.
  */
 enum datagram_result {
 	DATAGRAM_DELIVERED,
@@ -73,7 +73,8 @@ enum datagram_result {
 	DATAGRAM_QKEY,
 	DATAGRAM_NO_RECV,
 	DATAGRAM_RECV_TOO_SHORT,
-	DATAGRAM_BAD_RECV, /* invalid SGEs of the receive: its completion has an error status; the QP enters ERR */
+	/* invalid SGEs of the receive: its completion has an error status; the QP enters ERR */
+	DATAGRAM_BAD_RECV,
 	DATAGRAM_RESULT_COUNT
 };
 
@@ -85,8 +86,9 @@ void datagrams_init(struct datagrams *datagrams);
 void datagram_kick(struct qp *qp);
 
 /*
- * A transport may have room again, or has datagrams that wait for more (datagrams_end()): these are sent, too. Returns how many
- * datagrams were sent, and how many QPs have completions of earlier ones.
+ * A transport may have room again, or has datagrams that wait for more (datagrams_end()): these are
+ * sent, too. Returns how many datagrams were sent, and how many QPs have completions of earlier
+ * ones.
  */
 unsigned int datagram_resume(struct engine *engine);
 

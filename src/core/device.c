@@ -19,7 +19,10 @@
 #include "profile/gid_layout.h"
 #include "profile/view.h"
 
-/* Guards `devices` and each device's contents. No other lock is taken while it is held; engine.lock may be held. */
+/*
+ * Guards `devices` and each device's contents. No other lock is taken while it is held; engine.lock
+ * may be held.
+ */
 static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list_head devices = LIST_HEAD_INIT(devices);
 static unsigned int fetch_count;
@@ -59,7 +62,10 @@ static int list_append(struct device_list *list, struct ibv_device *device)
 	return 0;
 }
 
-/* Inserts a device behind those that the view lists before it, or that the daemon reported before it. */
+/*
+ * Inserts a device behind those that the view lists before it, or that the daemon reported before
+ * it.
+ */
 static int list_insert(struct device_list *list, struct device *device)
 {
 	size_t at = list->count;
@@ -73,7 +79,8 @@ static int list_insert(struct device_list *list, struct device *device)
 }
 
 /*
- * Compares number and name: a renamed interface is a new device, so that the name of an existing device never changes.
+ * Compares number and name: a renamed interface is a new device, so that the name of an existing
+ * device never changes.
  */
 static struct device *device_find(const struct ipc_device_reply *info, unsigned int rail)
 {
@@ -111,7 +118,10 @@ static struct device *device_new(const struct ipc_device_reply *info,
 	return device;
 }
 
-/* Stores one reply of the daemon for one device of the view, unless a query that began later has stored its own. */
+/*
+ * Stores one reply of the daemon for one device of the view, unless a query that began later has
+ * stored its own.
+ */
 static struct device *device_update(const struct ipc_device_reply *info, unsigned int fetch,
 				    const struct view_device *seen)
 {
@@ -156,7 +166,10 @@ static int devices_update(const struct ipc_device_reply *info, unsigned int fetc
 	return ret;
 }
 
-/* Queries all devices of the daemon, in its order; `list` may be NULL. A device that is not reported is not present. */
+/*
+ * Queries all devices of the daemon, in its order; `list` may be NULL. A device that is not
+ * reported is not present.
+ */
 static int devices_fetch(struct engine *engine, struct device_list *list)
 {
 	struct ipc_device_get get = {.hdr.type = IPC_DEVICE_GET};
@@ -208,8 +221,8 @@ static int view_check(void)
 }
 
 /*
- * Fills the list; -errno. The engine thread detects the daemon's end, but an engine has no thread until a context is opened. Then the
- * failed request detects it, and the next daemon is used.
+ * Fills the list; -errno. The engine thread detects the daemon's end, but an engine has no thread
+ * until a context is opened. Then the failed request detects it, and the next daemon is used.
  */
 static int devices_list(struct engine *engine, struct device_list *list)
 {
@@ -226,8 +239,8 @@ static int devices_list(struct engine *engine, struct device_list *list)
 }
 
 /*
- * If no daemon can be started, or it exits each time, the result is that of rdma-core on a kernel without RDMA: programs then
- * distinguish a host without devices from a host without the service.
+ * If no daemon can be started, or it exits each time, the result is that of rdma-core on a kernel
+ * without RDMA: programs then distinguish a host without devices from a host without the service.
  */
 static int device_list_errno(int ret)
 {
@@ -288,7 +301,10 @@ uint32_t usrdma_device_id(struct ibv_device *device)
 	return view_index(to_device(device)->dev_id, to_device(device)->rail);
 }
 
-/* Programs query the kernel's RDMA device of this index by netlink, UCX for example. The kernel does not know the device. */
+/*
+ * Programs query the kernel's RDMA device of this index by netlink, UCX for example. The kernel
+ * does not know the device.
+ */
 int ibv_get_device_index(struct ibv_device *device)
 {
 	(void)device;
@@ -364,7 +380,10 @@ void device_refresh(struct engine *engine, struct device *device)
 	pthread_mutex_lock(&device_lock);
 	is_stale = device->is_stale;
 	pthread_mutex_unlock(&device_lock);
-	/* If the daemon does not reply, the last report remains valid, and the next query tries again. */
+	/*
+	 * If the daemon does not reply, the last report remains valid, and the next query tries
+	 * again.
+	 */
 	if (is_stale && devices_fetch(engine, NULL)) {
 		pthread_mutex_lock(&device_lock);
 		device->is_stale = true;
@@ -525,9 +544,10 @@ bool device_find_gid(struct engine *engine, const union ibv_gid *gid)
 }
 
 /*
- * Part of the interface's MTU for IPv6 and UDP headers, BTH, RETH and ICRC (IBA A17 (RoCEv2)), as with Linux's rxe. A packet of an RDMA
- * WRITE with immediate data is 4 bytes longer. If its payload is the path MTU, IPv6 is used, and the interface's MTU is less than 4
- * bytes above the threshold of the active_mtu, the packet does not fit. The rdma_cm reserves more (netdev_path_mtu()).
+ * Part of the interface's MTU for IPv6 and UDP headers, BTH, RETH and ICRC (IBA A17 (RoCEv2)), as
+ * with Linux's rxe. A packet of an RDMA WRITE with immediate data is 4 bytes longer. If its payload
+ * is the path MTU, IPv6 is used, and the interface's MTU is less than 4 bytes above the threshold
+ * of the active_mtu, the packet does not fit. The rdma_cm reserves more (netdev_path_mtu()).
  */
 #define ROCE_HEADER_BYTES (40 + 8 + 12 + 16 + 4)
 

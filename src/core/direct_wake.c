@@ -77,8 +77,8 @@ void promise_begin(struct engine *engine, struct cq *cq)
 }
 
 /*
- * The message has generated no event, because a preceding completion had, or because it failed. If an event of the CQ has no unit yet, it
- * gets that of the promise.
+ * The message has generated no event, because a preceding completion had, or because it failed. If
+ * an event of the CQ has no unit yet, it gets that of the promise.
  */
 void promise_end(struct engine *engine, struct cq *cq)
 {
@@ -150,7 +150,10 @@ bool direct_wake_has_turned(struct engine *engine)
 	return has_turned;
 }
 
-/* The store is sequentially consistent: peers see it, or the caller finds their messages when it examines the FIFOs next. */
+/*
+ * The store is sequentially consistent: peers see it, or the caller finds their messages when it
+ * examines the FIFOs next.
+ */
 static void tell_peers(struct engine *engine)
 {
 	const struct direct_wake *wake = &engine->direct_wake;

@@ -7,11 +7,14 @@
 struct engine;
 
 /*
- * Mappings of this process that the engine thread removes without engine.lock: munmap() of memory that a peer has filled frees
- * its pages, which takes milliseconds.
+ * Mappings of this process that the engine thread removes without engine.lock: munmap() of memory
+ * that a peer has filled frees its pages, which takes milliseconds.
  */
 
-/* Removes the mapping later; at once if the process has no engine thread or there is no memory. engine.lock held. */
+/*
+ * Removes the mapping later; at once if the process has no engine thread or there is no memory.
+ * engine.lock held.
+ */
 void discard_mapping(struct engine *engine, void *addr, size_t bytes);
 
 /* One mapping to remove, which the caller owns. NULL: none. engine.lock held. */

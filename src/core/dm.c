@@ -23,8 +23,8 @@
 #define COPY_BYTES 4096
 
 /*
- * The memory, in engine.dms by its handle. Freed with the last `struct dm` or MR that refers to it. Guarded by
- * engine.lock, except memory and length, which are immutable.
+ * The memory, in engine.dms by its handle. Freed with the last `struct dm` or MR that refers to it.
+ * Guarded by engine.lock, except memory and length, which are immutable.
  */
 struct dm_body {
 	uint8_t *memory;
@@ -38,8 +38,8 @@ struct dm_body {
 };
 
 /*
- * A reference of the application to device memory. Owned by the application; freed by ibv_free_dm() or
- * ibv_unimport_dm().
+ * A reference of the application to device memory. Owned by the application; freed by ibv_free_dm()
+ * or ibv_unimport_dm().
  */
 struct dm {
 	struct ibv_dm pub;
@@ -68,8 +68,8 @@ static uint8_t *steps_of(struct dm *dm, uint64_t offset, size_t length)
 }
 
 /*
- * Device memory and the memory of the caller may be accessed by other threads and peers, so that words of both are copied whole, by
- * way of a buffer.
+ * Device memory and the memory of the caller may be accessed by other threads and peers, so that
+ * words of both are copied whole, by way of a buffer.
  */
 static int dm_copy(uint8_t *to, const uint8_t *from, size_t length)
 {
@@ -116,7 +116,10 @@ static int dm_attr_check(const struct ibv_alloc_dm_attr *attr)
 	return 0;
 }
 
-/* A sealed memfd, which peers may map (ADR 0042); -1: not available. With RLIMIT_AS peers do not map memory. */
+/*
+ * A sealed memfd, which peers may map (ADR 0042); -1: not available. With RLIMIT_AS peers do not
+ * map memory.
+ */
 static int dm_memfd(uint64_t length)
 {
 	int fd;

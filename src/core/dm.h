@@ -5,8 +5,9 @@
 #include "core/objects.h"
 
 /*
- * Device memory: memory on the board of a NIC. Here it is anonymous memory of the process. The application can access
- * it only through the copy calls and MRs, with the restrictions of such devices: multiples of 4 bytes, zero-based MRs.
+ * Device memory: memory on the board of a NIC. Here it is anonymous memory of the process. The
+ * application can access it only through the copy calls and MRs, with the restrictions of such
+ * devices: multiples of 4 bytes, zero-based MRs.
  */
 struct ibv_dm *dm_alloc(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
 int dm_free(struct ibv_dm *dm);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Registration of memory by a descriptor: a dma-buf, or another file that can replace one. A NIC would access it over
- * the bus; here it is mapped and the CPU copies the data. Only descriptors of files that cannot shrink are accepted:
- * the pages of a dma-buf do not disappear while it is registered.
+ * Registration of memory by a descriptor: a dma-buf, or another file that can replace one. A NIC
+ * would access it over the bus; here it is mapped and the CPU copies the data. Only descriptors of
+ * files that cannot shrink are accepted: the pages of a dma-buf do not disappear while it is
+ * registered.
  */
 
 #include <errno.h>
@@ -28,12 +29,15 @@
 #define SECRETMEM_MAGIC 0x5345434d
 #endif
 
-/* The kernel's own number, which drivers of GPUs return from mmap(2). No errno of the C library has this value. */
+/*
+ * The kernel's own number, which drivers of GPUs return from mmap(2). No errno of the C library has
+ * this value.
+ */
 #define KERNEL_ENOTSUPP 524
 
 /*
- * The size of a dma-buf is fixed when it is exported, that of a secretmem file when it is first set, and that of a
- * memfd when it is sealed.
+ * The size of a dma-buf is fixed when it is exported, that of a secretmem file when it is first
+ * set, and that of a memfd when it is sealed.
  */
 static bool keeps_its_size(int fd)
 {
@@ -49,8 +53,9 @@ static bool keeps_its_size(int fd)
 }
 
 /*
- * The descriptor -1 is a probe: NCCL and UCX take EBADF for "registers the memory of GPUs", and EOPNOTSUPP for "use host memory". The
- * memory of most GPUs cannot be mapped, so the answer is EOPNOTSUPP unless the profile has gpu=yes.
+ * The descriptor -1 is a probe: NCCL and UCX take EBADF for "registers the memory of GPUs", and
+ * EOPNOTSUPP for "use host memory". The memory of most GPUs cannot be mapped, so the answer is
+ * EOPNOTSUPP unless the profile has gpu=yes.
  */
 static int probe_result(struct ibv_pd *pd)
 {
@@ -73,8 +78,8 @@ static int dmabuf_range_check(int fd, uint64_t offset, uint64_t length)
 }
 
 /*
- * Whether peers can use the one-sided path (process_vm_readv(2)). They cannot if the mapping has no struct pages or is
- * hidden by the kernel.
+ * Whether peers can use the one-sided path (process_vm_readv(2)). They cannot if the mapping has no
+ * struct pages or is hidden by the kernel.
  */
 static bool is_reachable(uint8_t *at)
 {
@@ -86,8 +91,9 @@ static bool is_reachable(uint8_t *at)
 }
 
 /*
- * An exporter that does not support mapping fails with EINVAL, ENODEV or ENOTSUPP. Offset and length are valid, so EINVAL has no other
- * cause. Some exporters refuse memory that the CPU cannot access with EPERM. For a memfd, EPERM reports F_SEAL_WRITE.
+ * An exporter that does not support mapping fails with EINVAL, ENODEV or ENOTSUPP. Offset and
+ * length are valid, so EINVAL has no other cause. Some exporters refuse memory that the CPU cannot
+ * access with EPERM. For a memfd, EPERM reports F_SEAL_WRITE.
  */
 static int map_error(int fd, int error)
 {

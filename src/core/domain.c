@@ -22,8 +22,8 @@
 	 IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC)
 
 /*
- * Owned by the application; freed by ibv_dealloc_td(), which fails while a parent domain uses it. Guarded by
- * engine.lock.
+ * Owned by the application; freed by ibv_dealloc_td(), which fails while a parent domain uses it.
+ * Guarded by engine.lock.
  */
 struct td {
 	struct ibv_td pub;

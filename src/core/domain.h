@@ -7,9 +7,10 @@
 #include "core/objects.h"
 
 /*
- * Thread domains and parent domains. A thread domain is the application's promise that only one thread uses the objects
- * created in it. Its QPs belong to one of the shards other than 0 (shard.h). A parent domain refers to a protection domain and can
- * contain the application's allocator for queues.
+ * Thread domains and parent domains. A thread domain is the application's promise that only one
+ * thread uses the objects created in it. Its QPs belong to one of the shards other than 0
+ * (shard.h). A parent domain refers to a protection domain and can contain the application's
+ * allocator for queues.
  */
 
 struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *attr);
@@ -29,8 +30,8 @@ enum queue_kind {
 };
 
 /*
- * Allocates zeroed memory for a queue. *owner is the PD whose allocator allocated it, or NULL. Returns NULL if there is
- * no memory. Called without engine.lock, because it calls the application.
+ * Allocates zeroed memory for a queue. *owner is the PD whose allocator allocated it, or NULL.
+ * Returns NULL if there is no memory. Called without engine.lock, because it calls the application.
  */
 void *queue_memory_alloc(struct pd *pd, size_t bytes, enum queue_kind kind, struct pd **owner);
 void queue_memory_free(struct pd *owner, void *memory, size_t bytes, enum queue_kind kind);

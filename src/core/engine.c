@@ -26,8 +26,9 @@
 #include "ipc/segment.h"
 
 /*
- * Held by the thread that creates or starts an engine, also while it waits for the daemon. fork() does not take this
- * lock: the child reinitialises it and closes its copy of the connection of `making`.
+ * Held by the thread that creates or starts an engine, also while it waits for the daemon. fork()
+ * does not take this lock: the child reinitialises it and closes its copy of the connection of
+ * `making`.
  */
 static pthread_mutex_t making_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Guards `current` and `making`. Never held while waiting. */
@@ -43,8 +44,8 @@ static void orphan_child(void);
 static void hook_fork(void)
 {
 	/*
-	 * Fails only if there is no memory. Consequence: a child that is forked while another thread holds a lock may
-	 * deadlock.
+	 * Fails only if there is no memory. Consequence: a child that is forked while another
+	 * thread holds a lock may deadlock.
 	 */
 	(void)pthread_atfork(lock_all, unlock_all, orphan_child);
 }
@@ -89,7 +90,10 @@ static int connect_daemon(struct engine *engine)
 	engine->client.fd = -1;
 	set_making(engine);
 	ret = ipc_client_open(&engine->client, IPC_ROLE_VERBS);
-	/* After success engine_make() replaces `making` by `current`: a fork() in between finds the connection too. */
+	/*
+	 * After success engine_make() replaces `making` by `current`: a fork() in between finds the
+	 * connection too.
+	 */
 	if (ret)
 		set_making(NULL);
 	return ret;
@@ -149,8 +153,8 @@ err_engine:
 }
 
 /*
- * The current engine, or NULL if no engine exists or its daemon connection was lost. A fatal engine remains for its
- * objects.
+ * The current engine, or NULL if no engine exists or its daemon connection was lost. A fatal engine
+ * remains for its objects.
  */
 static struct engine *current_alive(void)
 {
@@ -192,7 +196,8 @@ struct engine *engine_get(void)
 }
 
 /*
- * Called without engine.lock, so that fork() does not wait for the daemon. The engine has no objects and no thread yet.
+ * Called without engine.lock, so that fork() does not wait for the daemon. The engine has no
+ * objects and no thread yet.
  */
 static int connect_notices(struct engine *engine)
 {
@@ -234,8 +239,9 @@ static void engine_undo_open(struct engine *engine)
 }
 
 /*
- * Performs the steps before the thread's start. The request to the daemon may be repeated until a peer is connected
- * (ipc/msg.h), so that a failure is not final. engine.lock held, except during that request.
+ * Performs the steps before the thread's start. The request to the daemon may be repeated until a
+ * peer is connected (ipc/msg.h), so that a failure is not final. engine.lock held, except during
+ * that request.
  */
 static int engine_prepare(struct engine *engine)
 {
@@ -258,7 +264,10 @@ static int engine_prepare(struct engine *engine)
 	if (ret)
 		engine_undo_open(engine);
 	else
-		/* The daemon has sent the trace ring before its reply: a trace contains the first calls, too. */
+		/*
+		 * The daemon has sent the trace ring before its reply: a trace contains the first
+		 * calls, too.
+		 */
 		engine_take_notices(engine);
 	return ret;
 }
@@ -299,7 +308,10 @@ int engine_start(struct engine *engine)
 	return ret;
 }
 
-/* The process exits. Processes the messages that have arrived, so that their senders receive ACKs, as from a NIC. */
+/*
+ * The process exits. Processes the messages that have arrived, so that their senders receive ACKs,
+ * as from a NIC.
+ */
 __attribute__((destructor)) static void take_last_turn(void)
 {
 	struct engine *engine = current;
@@ -322,8 +334,8 @@ static void unlock_cqs(struct engine *engine)
 }
 
 /*
- * In the child of a fork(). The child's thread holds all locks, but a thread of the parent, which the child does not have, may
- * wait for one of them and have acquired its mutex.
+ * In the child of a fork(). The child's thread holds all locks, but a thread of the parent, which
+ * the child does not have, may wait for one of them and have acquired its mutex.
  */
 static void init_locks(struct engine *engine)
 {
@@ -335,7 +347,10 @@ static void init_locks(struct engine *engine)
 	shards_init_locks_in_child(engine);
 }
 
-/* Before fork(): takes the locks in their order, so that the child's copy of all structures is consistent. */
+/*
+ * Before fork(): takes the locks in their order, so that the child's copy of all structures is
+ * consistent.
+ */
 static void lock_all(void)
 {
 	struct cq *cq;
@@ -358,8 +373,8 @@ static void unlock_all(void)
 }
 
 /*
- * In the child of a fork(): closes the copies of the parent's descriptors, so that the daemon can detect the parent's
- * exit.
+ * In the child of a fork(): closes the copies of the parent's descriptors, so that the daemon can
+ * detect the parent's exit.
  */
 static void orphan_child(void)
 {

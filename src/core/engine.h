@@ -38,14 +38,16 @@ struct segment_counters;
 #define TRANSPORTS_MAX 8
 
 /*
- * The engine: the state of the library in one process, with one lock, one thread and one daemon connection. The first
- * call that needs a device creates it; it exists until the process ends. After fork() the parent's engine continues
- * unchanged. The child's copy is marked `is_orphan` and calls on its objects fail with EIO. The next
- * ibv_get_device_list() of the child creates a new engine.
+ * The engine: the state of the library in one process, with one lock, one thread and one daemon
+ * connection. The first call that needs a device creates it; it exists until the process ends.
+ * After fork() the parent's engine continues unchanged. The child's copy is marked `is_orphan` and
+ * calls on its objects fail with EIO. The next ibv_get_device_list() of the child creates a new
+ * engine.
  *
- * Progress: a thread that finds a CQ empty runs the transports inline (engine_poll). While the application polls, the
- * engine thread only ticks; it runs the transports when no thread polls. Peers ring the doorbell only on request
- * (transport.sleep). Doorbells are requested unless the application is spinning.
+ * Progress: a thread that finds a CQ empty runs the transports inline (engine_poll). While the
+ * application polls, the engine thread only ticks; it runs the transports when no thread polls.
+ * Peers ring the doorbell only on request (transport.sleep). Doorbells are requested unless the
+ * application is spinning.
  */
 struct engine {
 	struct biased_lock lock; /* shard.h */
@@ -56,9 +58,9 @@ struct engine {
 	bool has_thread;
 	pthread_t thread;
 	/*
-	 * engine_start_thread() waits here until the thread has started or failed (thread_error: -errno). A barrier,
-	 * because pthread_barrier_wait() is not a cancellation point. It is never destroyed: the thread may still be
-	 * returning from it.
+	 * engine_start_thread() waits here until the thread has started or failed (thread_error:
+	 * -errno). A barrier, because pthread_barrier_wait() is not a cancellation point. It is
+	 * never destroyed: the thread may still be returning from it.
 	 */
 	pthread_barrier_t thread_begins;
 	int thread_error;
@@ -67,7 +69,10 @@ struct engine {
 	pid_t pid;	 /* the process that created the engine */
 	int doorbell_fd; /* eventfd by which this process wakes its own engine thread */
 	int notice_fd;	 /* notices of the daemon */
-	/* During the start, without engine.lock: fields, so that the child of a fork() closes its copies. -1: none. */
+	/*
+	 * During the start, without engine.lock: fields, so that the child of a fork() closes its
+	 * copies. -1: none.
+	 */
 	int new_segment_fd;
 	int new_notice_fd;
 	int epoll_fd;
@@ -87,13 +92,17 @@ struct engine {
 	struct segment_counters *counters; /* in the segment, set by its transport; NULL: none */
 	struct segment_cqs *segment_cqs;   /* in the segment; NULL: no segment is open */
 	uint32_t unused_cq;		   /* place of an unused entry of segment_cqs; 0: none */
-	/* [number of the transport]: its state, set by its open(), cleared by its close(); NULL: not open */
+	/*
+	 * [number of the transport]: its state, set by its open(), cleared by its close(); NULL:
+	 * not open
+	 */
 	void *transport_state[TRANSPORTS_MAX];
 	struct datagrams datagrams;
 	uint64_t pkey_violations; /* received packets with a P_Key that does not match */
 	struct mcast *mcast;	  /* multicast groups (mcast.c); NULL: no group */
 	struct timer
-		notify_timer; /* next attempt to send the requests queued by engine_send_in_order() */
+		/* next attempt to send the requests queued by engine_send_in_order() */
+		notify_timer;
 	struct list_head contexts;
 	struct list_head cqs;
 	struct random random;  /* source of keys, QPNs and XRC SRQ numbers */
@@ -101,7 +110,8 @@ struct engine {
 	uint64_t mr_changes;   /* number of MRs that were changed or removed (sge_cache.h) */
 	struct id_table mws;   /* handle -> struct mw; MW_HANDLE_BITS */
 	struct srq **xrc_srqs; /* [XRC_SRQNS], indexed by the low bits of the number; NULL: none */
-	uint32_t xrc_srqn_cursor; /* numbers are assigned in sequence, starting from a random number */
+	/* numbers are assigned in sequence, starting from a random number */
+	uint32_t xrc_srqn_cursor;
 	unsigned int xrc_srq_count;
 	struct list_head xrc_domains;
 	struct list_head
@@ -124,23 +134,35 @@ struct engine {
 	uint8_t unused_before[64];
 	atomic_uint polls; /* number of polls that found an empty CQ */
 	unsigned int
-		polls_seen; /* value of `polls` at the thread's last tick; used by the thread only */
-	uint64_t polled_ns; /* time for which the application has polled, in whole ticks; used by the thread only */
+		/* value of `polls` at the thread's last tick; used by the thread only */
+		polls_seen;
+	/* time for which the application has polled, in whole ticks; used by the thread only */
+	uint64_t polled_ns;
 	atomic_uint poll_streak; /* polls of an empty CQ since the last call that may block */
 	atomic_uint spin_shift;	 /* see SPIN_POLLS; written by the thread */
 	bool is_inline;	     /* run() is called by a thread that will poll again or reply soon */
 	bool is_thread_turn; /* run() is called in a turn of the engine thread */
-	bool is_serving_turn; /* run() is called by a thread that waits for the descriptors before or after it (engine_serve.h) */
-	/* run() left work of other users' processes, which must not make the threads of this one wait for the lock */
+	/*
+	 * run() is called by a thread that waits for the descriptors before or after it
+	 * (engine_serve.h)
+	 */
+	bool is_serving_turn;
+	/*
+	 * run() left work of other users' processes, which must not make the threads of this one
+	 * wait for the lock
+	 */
 	bool has_foreign_rest;
-	bool is_catching_up; /* run() leaves nothing for the application's reply (engine_catch_up()) */
+	/* run() leaves nothing for the application's reply (engine_catch_up()) */
+	bool is_catching_up;
 	uint8_t unused_after[64];
-	atomic_bool is_polled; /* doorbells are off; the thread ticks to detect the end of polling */
+	/* doorbells are off; the thread ticks to detect the end of polling */
+	atomic_bool is_polled;
 	struct list_head discards; /* struct discard (discard.h) */
 	struct engine_serve serve;
 	struct direct_wake direct_wake;
 	struct list_head
-		signals; /* struct comp_channel with units that engine_unlock() adds to the descriptor */
+		/* struct comp_channel with units that engine_unlock() adds to the descriptor */
+		signals;
 	struct wakes wakes;
 	struct notice_handler notice_handlers[IPC_TYPE_COUNT]; /* by type (engine_notice.h) */
 	struct failure_reports failures;
@@ -149,8 +171,8 @@ struct engine {
 };
 
 /*
- * Returns the engine; creates and connects it first if necessary. NULL with errno: ENODEV (no daemon), EACCES, ENOENT,
- * ENOMEM …
+ * Returns the engine; creates and connects it first if necessary. NULL with errno: ENODEV (no
+ * daemon), EACCES, ENOENT, ENOMEM …
  */
 struct engine *engine_get(void) __attribute__((warn_unused_result));
 
@@ -237,8 +259,9 @@ static inline void engine_init_lists(struct engine *engine)
 }
 
 /*
- * Whether the engine thread runs the transports at its next tick unless the application runs them before. Work that is not urgent may
- * then wait for the next call of the application. engine.lock held.
+ * Whether the engine thread runs the transports at its next tick unless the application runs them
+ * before. Work that is not urgent may then wait for the next call of the application. engine.lock
+ * held.
  */
 static inline bool engine_ticks(const struct engine *engine)
 {
@@ -248,14 +271,20 @@ static inline bool engine_ticks(const struct engine *engine)
 		!engine_serve_has_external(&engine->serve));
 }
 
-/* Whether the engine thread waits for the peers and the network, unless it is running. engine.lock held. */
+/*
+ * Whether the engine thread waits for the peers and the network, unless it is running. engine.lock
+ * held.
+ */
 static inline bool engine_thread_waits(const struct engine *engine)
 {
 	engine_assert_locked(engine);
 	return engine->has_thread && !engine->is_polled && !engine->serve.is_thread_away;
 }
 
-/* Releases engine.lock, and then wakes the threads that wait for completion events, and the peers (core/wake.h). */
+/*
+ * Releases engine.lock, and then wakes the threads that wait for completion events, and the peers
+ * (core/wake.h).
+ */
 static inline void engine_unlock_base(struct engine *engine)
 {
 	if (__builtin_expect(!list_is_empty(&engine->signals) || engine->wakes.doorbell_count ||
@@ -276,8 +305,9 @@ static inline void engine_unlock(struct engine *engine)
 }
 
 /*
- * As engine_unlock(), for a thread that will acquire the lock again at once. If the transports have left work of other users,
- * threads that wait for a lock go first (biased_lock_let_waiters()). All locks held, once.
+ * As engine_unlock(), for a thread that will acquire the lock again at once. If the transports have
+ * left work of other users, threads that wait for a lock go first (biased_lock_let_waiters()). All
+ * locks held, once.
  */
 static inline void engine_unlock_in_turn(struct engine *engine)
 {
@@ -294,33 +324,36 @@ static inline void engine_unlock_in_turn(struct engine *engine)
 }
 
 /*
- * To be called when a CQ was found empty whose QPs belong to these shards (struct cq). Runs the transports unless another thread
- * holds the locks. Takes and releases engine.lock and the locks of the shards.
+ * To be called when a CQ was found empty whose QPs belong to these shards (struct cq). Runs the
+ * transports unless another thread holds the locks. Takes and releases engine.lock and the locks of
+ * the shards.
  */
 void engine_poll(struct engine *engine, uint32_t shards);
 
 /*
- * To be called when the application posts WRs in quick succession without a run of the transports. It will probably poll for their
- * completions: the call counts as a poll of an empty CQ. engine.lock held.
+ * To be called when the application posts WRs in quick succession without a run of the transports.
+ * It will probably poll for their completions: the call counts as a poll of an empty CQ.
+ * engine.lock held.
  */
 void engine_expect_polls(struct engine *engine);
 
 /*
- * Processes the messages that have arrived. To be called before a queue is flushed, so that received responses complete
- * their WQEs first. engine.lock held.
+ * Processes the messages that have arrived. To be called before a queue is flushed, so that
+ * received responses complete their WQEs first. engine.lock held.
  */
 void engine_catch_up(struct engine *engine);
 
 /*
- * One turn of a thread that waits for doorbells between its turns: runs timers and transports and requests doorbells from the
- * peers. Returns whether work is pending. engine.lock held.
+ * One turn of a thread that waits for doorbells between its turns: runs timers and transports and
+ * requests doorbells from the peers. Returns whether work is pending. engine.lock held.
  */
 bool engine_turn(struct engine *engine);
 
 /*
- * As engine_turn(), for a thread that returns to the application, which may reply: doorbells and packets that only acknowledge
- * wait for the next call that sends or runs the transports (is_inline). Unless others_wait, no doorbells are requested: the
- * thread will poll, or the tick of the engine thread finds further messages.
+ * As engine_turn(), for a thread that returns to the application, which may reply: doorbells and
+ * packets that only acknowledge wait for the next call that sends or runs the transports
+ * (is_inline). Unless others_wait, no doorbells are requested: the thread will poll, or the tick of
+ * the engine thread finds further messages.
  */
 bool engine_turn_before_reply(struct engine *engine, bool others_wait);
 
@@ -336,13 +369,19 @@ void engine_run_before_reply(struct engine *engine);
 /* Requests no doorbells from the peers, until the next turn. engine.lock held. */
 void engine_stop_doorbells(struct engine *engine);
 
-/* The application is about to block (ibv_req_notify_cq, ibv_get_cq_event): requests doorbells from the peers again. */
+/*
+ * The application is about to block (ibv_req_notify_cq, ibv_get_cq_event): requests doorbells from
+ * the peers again.
+ */
 void engine_will_block(struct engine *engine);
 
 /* To be called after a timer was added under engine.lock. Arms timer_fd if necessary. */
 void engine_timer_added(struct engine *engine);
 
-/* Makes the engine thread run the transports soon, for pending work that might otherwise not be processed. */
+/*
+ * Makes the engine thread run the transports soon, for pending work that might otherwise not be
+ * processed.
+ */
 void engine_wake(struct engine *engine);
 
 /* Watches doorbell_fd and timer_fd. 0 or -errno. engine.lock held. */
@@ -350,16 +389,16 @@ int engine_watch_progress(struct engine *engine) __attribute__((warn_unused_resu
 
 /*
  * Sends the daemon a request without a reply. Never blocks; engine.lock may be held. -EAGAIN:
- * another thread uses the connection, or its send buffer is full; nothing was sent. Any other -errno: the connection to
- * the daemon has failed.
+ * another thread uses the connection, or its send buffer is full; nothing was sent. Any other
+ * -errno: the connection to the daemon has failed.
  */
 int engine_try_send_request(struct engine *engine, void *request, uint32_t bytes)
 	__attribute__((warn_unused_result));
 
 /*
- * Sends the daemon a request without a reply after all earlier requests and before all later ones. Never blocks: if the
- * request cannot be sent now, a timer sends it. If the connection to the daemon is lost, the request is dropped. `memory`
- * as in ipc_send_in_order(). engine.lock held.
+ * Sends the daemon a request without a reply after all earlier requests and before all later ones.
+ * Never blocks: if the request cannot be sent now, a timer sends it. If the connection to the
+ * daemon is lost, the request is dropped. `memory` as in ipc_send_in_order(). engine.lock held.
  */
 void engine_send_in_order(struct engine *engine, const void *request, uint32_t bytes,
 			  struct ipc_queued *memory);

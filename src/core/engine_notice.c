@@ -23,8 +23,8 @@
 /* Notifications of the daemon, and the loss of the daemon connection. */
 
 /*
- * The daemon connection is lost: peers can no longer be connected or supervised. All QPs enter ERR, and the contexts
- * receive IBV_EVENT_DEVICE_FATAL.
+ * The daemon connection is lost: peers can no longer be connected or supervised. All QPs enter ERR,
+ * and the contexts receive IBV_EVENT_DEVICE_FATAL.
  */
 static void engine_die(struct engine *engine)
 {
@@ -190,7 +190,10 @@ int engine_try_send_request(struct engine *engine, void *request, uint32_t bytes
 	return ipc_try_send_request(&engine->client, request, bytes);
 }
 
-/* Time until queued requests are sent again: another thread waits for the daemon, or the send buffer is full. */
+/*
+ * Time until queued requests are sent again: another thread waits for the daemon, or the send
+ * buffer is full.
+ */
 #define NOTIFY_RETRY_NS (10 * CLOCK_NS_PER_MS)
 
 static void notify_retry(struct engine *engine, uint64_t now_ns)

@@ -21,7 +21,10 @@
 #include "core/lock_check.h"
 #include "core/transport.h"
 
-/* Runs the transports: inline in a polling application, or in the engine thread when no thread polls. */
+/*
+ * Runs the transports: inline in a polling application, or in the engine thread when no thread
+ * polls.
+ */
 
 /* Period in which the thread checks whether the application still polls. */
 #define TICK_MS 1
@@ -35,12 +38,16 @@
 #define WAKE_TICK_MS (-3)
 /* No wait: direct wake-ups went off. */
 #define AGAIN_MS (-4)
-/* Time for which the parked thread leaves a doorbell to the threads that serve. Shorter than usual ACK timeouts. */
+/*
+ * Time for which the parked thread leaves a doorbell to the threads that serve. Shorter than usual
+ * ACK timeouts.
+ */
 #define STANDBY_MS 4
 /*
- * Number of polls of an empty CQ after which the application is considered spinning: doorbells go off. The number is doubled each time
- * the application then stops polling within LONG_NS, up to SPIN_SHIFT_MAX times. Such an application polls for the completion of its RDMA
- * WRITE, and then polls its memory for the peer's WRITE, which would be executed at the next tick.
+ * Number of polls of an empty CQ after which the application is considered spinning: doorbells go
+ * off. The number is doubled each time the application then stops polling within LONG_NS, up to
+ * SPIN_SHIFT_MAX times. Such an application polls for the completion of its RDMA WRITE, and then
+ * polls its memory for the peer's WRITE, which would be executed at the next tick.
  */
 #define SPIN_POLLS     256u
 #define SPIN_SHIFT_MAX 6u
@@ -79,8 +86,9 @@ static bool sleep_transports(struct engine *engine, bool want_doorbell)
 }
 
 /*
- * The kernel wakes one thread for timer_fd. If that thread is cancelled, or returns to the application before epoll_wait() has
- * reported timer_fd, no thread reads it. It is then armed again here.
+ * The kernel wakes one thread for timer_fd. If that thread is cancelled, or returns to the
+ * application before epoll_wait() has reported timer_fd, no thread reads it. It is then armed again
+ * here.
  */
 void engine_expire_timers(struct engine *engine)
 {
@@ -209,7 +217,10 @@ void engine_poll(struct engine *engine, uint32_t shards)
 		try_expire_timers(engine);
 }
 
-/* Sufficient for the contents of all rings and sockets; bounded because a peer may send continuously. */
+/*
+ * Sufficient for the contents of all rings and sockets; bounded because a peer may send
+ * continuously.
+ */
 #define CATCH_UP_TURNS 32
 
 void engine_catch_up(struct engine *engine)
@@ -222,8 +233,8 @@ void engine_catch_up(struct engine *engine)
 }
 
 /*
- * Requests doorbells from the peers. If work is still pending after RUN_ROUNDS rounds, it is left to the engine thread:
- * the number of rounds is bounded because a peer may send continuously.
+ * Requests doorbells from the peers. If work is still pending after RUN_ROUNDS rounds, it is left
+ * to the engine thread: the number of rounds is bounded because a peer may send continuously.
  */
 static void engine_progress_go_to_sleep(struct engine *engine)
 {
@@ -242,8 +253,9 @@ void engine_will_block(struct engine *engine)
 {
 	atomic_store_explicit(&engine->poll_streak, 0, memory_order_relaxed);
 	/*
-	 * Without the lock, for which threads that wait often would otherwise wait here, too. A thread that begins to poll at the
-	 * same time has the effect of one that begins after this call.
+	 * Without the lock, for which threads that wait often would otherwise wait here, too. A
+	 * thread that begins to poll at the same time has the effect of one that begins after this
+	 * call.
 	 */
 	if (!engine->is_polled)
 		return;
@@ -281,7 +293,10 @@ static void end_polling(struct engine *engine)
 	engine->is_polled = false;
 }
 
-/* Whether a thread has polled after the last tick. If not, the engine thread runs the transports again. */
+/*
+ * Whether a thread has polled after the last tick. If not, the engine thread runs the transports
+ * again.
+ */
 static bool is_polled_still(struct engine *engine)
 {
 	unsigned int polls = atomic_load_explicit(&engine->polls, memory_order_relaxed);
@@ -341,8 +356,9 @@ bool engine_turn_before_reply(struct engine *engine, bool others_wait)
 }
 
 /*
- * One iteration of the engine thread. Returns the timeout of its next sleep: 0, TICK_MS, PARKED_MS, or -1 (until an event). While
- * an application polls, the thread holds the lock for a short time only, because the application waits for it.
+ * One iteration of the engine thread. Returns the timeout of its next sleep: 0, TICK_MS, PARKED_MS,
+ * or -1 (until an event). While an application polls, the thread holds the lock for a short time
+ * only, because the application waits for it.
  */
 static int thread_turn(struct engine *engine)
 {
@@ -402,8 +418,8 @@ int engine_watch_progress(struct engine *engine)
 }
 
 /*
- * Waits for the daemon and for this process's own doorbell; returns the number of events. NULL: no timeout. The standby set ends the
- * wait, too, but is no event.
+ * Waits for the daemon and for this process's own doorbell; returns the number of events. NULL: no
+ * timeout. The standby set ends the wait, too, but is no event.
  */
 static int wait_for_own(struct engine *engine, struct epoll_event *events, int max,
 			const struct timespec *timeout, struct watch_set *standby)
@@ -423,8 +439,9 @@ static int wait_for_own(struct engine *engine, struct epoll_event *events, int m
 }
 
 /*
- * Threads serve. A doorbell for which none of them waits is left to them for STANDBY_MS: in most cases they run. If none has taken a
- * turn in this time, they are suspended or in signal handlers, and the engine thread takes the events.
+ * Threads serve. A doorbell for which none of them waits is left to them for STANDBY_MS: in most
+ * cases they run. If none has taken a turn in this time, they are suspended or in signal handlers,
+ * and the engine thread takes the events.
  */
 static int wait_parked(struct engine *engine, struct epoll_event *events, int max)
 {
@@ -444,8 +461,8 @@ static int wait_parked(struct engine *engine, struct epoll_event *events, int ma
 }
 
 /*
- * Waits for events; returns their number, as epoll_wait(). While the application polls or serves, it also reads the peers and
- * the network.
+ * Waits for events; returns their number, as epoll_wait(). While the application polls or serves,
+ * it also reads the peers and the network.
  */
 static int thread_wait(struct engine *engine, struct epoll_event *events, int max, int timeout_ms)
 {
@@ -464,9 +481,9 @@ static int thread_wait(struct engine *engine, struct epoll_event *events, int ma
 }
 
 /*
- * Whether the application has polled so often since the last tick that it has run the timers. The thread then needs no lock,
- * so that the polling thread keeps the bias of the lock. Not more than QUIET_TICKS times in succession: the application's polls
- * may have found the lock taken.
+ * Whether the application has polled so often since the last tick that it has run the timers. The
+ * thread then needs no lock, so that the polling thread keeps the bias of the lock. Not more than
+ * QUIET_TICKS times in succession: the application's polls may have found the lock taken.
  */
 static bool is_polled_often(struct engine *engine, unsigned int *quiet_ticks)
 {
@@ -485,8 +502,8 @@ static bool is_woken_often(struct engine *engine, unsigned int *quiet_ticks)
 }
 
 /*
- * Waits without the lock for an event; returns the number of events. If the lock is taken when a tick ends, the thread
- * continues to wait: the application runs the transports.
+ * Waits without the lock for an event; returns the number of events. If the lock is taken when a
+ * tick ends, the thread continues to wait: the application runs the transports.
  */
 static int thread_sleep(struct engine *engine, struct epoll_event *events, int max, int timeout_ms)
 {
@@ -557,14 +574,17 @@ static void *thread_main(void *arg)
 		engine->is_thread_turn = false;
 		engine->is_catching_up = false;
 		n = thread_sleep(engine, events, COUNT(events), timeout_ms);
-		/* While direct wake-ups are on, no timer ends the waits of acknowledgements (core/reply_wait.h). */
+		/*
+		 * While direct wake-ups are on, no timer ends the waits of acknowledgements
+		 * (core/reply_wait.h).
+		 */
 		is_late = timeout_ms == AGAIN_MS || (timeout_ms == WAKE_TICK_MS && !n);
 
 		for (int i = 0; i < n; i++)
 			engine_watch_dispatch(engine, events[i].data.u64);
 		/*
-		 * The application may have closed the engine's descriptors (closefrom(3)). Then reading notice_fd
-		 * fails, and the engine becomes fatal.
+		 * The application may have closed the engine's descriptors (closefrom(3)). Then
+		 * reading notice_fd fails, and the engine becomes fatal.
 		 */
 		if (n < 0)
 			engine_take_notices(engine);
@@ -580,7 +600,10 @@ int engine_start_thread(struct engine *engine)
 	int ret;
 
 	engine_assert_locked(engine);
-	/* Block all signals in the engine thread: the application handles its signals in its own threads. */
+	/*
+	 * Block all signals in the engine thread: the application handles its signals in its own
+	 * threads.
+	 */
 	sigfillset(&all);
 	pthread_barrier_init(&engine->thread_begins, NULL, 2);
 	pthread_sigmask(SIG_SETMASK, &all, &old);

@@ -110,8 +110,9 @@ void engine_serve_enter(struct engine *engine)
 }
 
 /*
- * Acknowledgements may wait for the reply of this thread, so that the engine thread must tick even if other threads serve. It must
- * run the transports at once if the application of another channel waits by other means. engine.lock held.
+ * Acknowledgements may wait for the reply of this thread, so that the engine thread must tick even
+ * if other threads serve. It must run the transports at once if the application of another channel
+ * waits by other means. engine.lock held.
  */
 static void serve_leave(struct engine *engine)
 {
@@ -161,10 +162,11 @@ static bool has_own(const struct epoll_event *events, int n)
 }
 
 /*
- * Runs the transports after doorbells. Returns 0 and takes a unit of the channel if there is one: the thread then returns to the
- * application, which may reply, so that doorbells and packets that only acknowledge wait for the reply (engine.is_inline).
- * -EAGAIN: no event, they were sent; -EIO: the engine became unusable, and its events are posted, or another thread polls. The
- * polling thread and the tick of the engine thread then run the transports and the timers.
+ * Runs the transports after doorbells. Returns 0 and takes a unit of the channel if there is one:
+ * the thread then returns to the application, which may reply, so that doorbells and packets that
+ * only acknowledge wait for the reply (engine.is_inline). -EAGAIN: no event, they were sent; -EIO:
+ * the engine became unusable, and its events are posted, or another thread polls. The polling
+ * thread and the tick of the engine thread then run the transports and the timers.
  */
 static int serve_turn(struct served_wait *wait, const struct epoll_event *events, int n,
 		      bool *is_busy)
@@ -213,8 +215,8 @@ static int serve_until(struct served_wait *wait, bool is_busy)
 			return errno == EINTR ? -EINTR : -EIO;
 		user_fault_renew();
 		/*
-		 * Another thread ran the transports. With further events, this thread is the one that the kernel has woken for
-		 * a doorbell.
+		 * Another thread ran the transports. With further events, this thread is the one
+		 * that the kernel has woken for a doorbell.
 		 */
 		is_own = has_own(events, n);
 		if (n == 1 && is_own && !event_fd_try(channel->pub.fd))
@@ -248,9 +250,9 @@ static bool serve_spin_begin(struct engine *engine, struct comp_channel *channel
 }
 
 /*
- * Runs shard 0, to which all channels belong, once, unless another thread does. Returns whether there was a unit of the channel.
- * Threads that serve keep their request for doorbells: a doorbell that was rung has woken one of them, which requests the next
- * one.
+ * Runs shard 0, to which all channels belong, once, unless another thread does. Returns whether
+ * there was a unit of the channel. Threads that serve keep their request for doorbells: a doorbell
+ * that was rung has woken one of them, which requests the next one.
  */
 static bool serve_spin_run(struct engine *engine, struct comp_channel *channel)
 {
@@ -273,13 +275,19 @@ static void serve_spin_end(struct engine *engine, struct comp_channel *channel)
 	engine_lock(engine);
 	channel_spin_end(channel);
 	serve->changes++;
-	/* Another thread serves since then. Acknowledgements may wait for a reply, as in engine_serve_leave(). */
+	/*
+	 * Another thread serves since then. Acknowledgements may wait for a reply, as in
+	 * engine_serve_leave().
+	 */
 	if (serve->is_parked)
 		engine_wake_late(engine);
 	engine_unlock(engine);
 }
 
-/* Polls for a short time before the thread sleeps. Returns whether it has taken a unit of the channel. */
+/*
+ * Polls for a short time before the thread sleeps. Returns whether it has taken a unit of the
+ * channel.
+ */
 static bool serve_spin(struct engine *engine, struct comp_channel *channel)
 {
 	bool has_event = false;
@@ -295,7 +303,10 @@ static bool serve_spin(struct engine *engine, struct comp_channel *channel)
 	return has_event;
 }
 
-/* Takes a unit if there is one now. Otherwise this thread serves, or the application or the engine thread does. engine.lock held. */
+/*
+ * Takes a unit if there is one now. Otherwise this thread serves, or the application or the engine
+ * thread does. engine.lock held.
+ */
 static int begin(struct engine *engine, struct comp_channel *channel, bool is_blocking,
 		 bool *serves, bool *is_busy)
 {

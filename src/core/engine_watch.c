@@ -10,8 +10,8 @@
 #include "core/lock_check.h"
 
 /*
- * An event of epoll carries the handle of its watch, not its descriptor: a descriptor that was closed after the event
- * may belong to the application by the time the event is processed.
+ * An event of epoll carries the handle of its watch, not its descriptor: a descriptor that was
+ * closed after the event may belong to the application by the time the event is processed.
  */
 struct watch {
 	int fd;
@@ -105,8 +105,9 @@ void engine_watch_dispatch(struct engine *engine, uint64_t handle)
 }
 
 /*
- * The kernel examines exclusive waiters in the order in which they were added, and wakes the first one that waits. Adds those of
- * the standby set again, behind a new set. Without memory for it, the engine thread does not run for the suspended threads.
+ * The kernel examines exclusive waiters in the order in which they were added, and wakes the first
+ * one that waits. Adds those of the standby set again, behind a new set. Without memory for it, the
+ * engine thread does not run for the suspended threads.
  */
 static void standby_move_to_end(struct engine *engine)
 {

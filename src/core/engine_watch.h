@@ -9,7 +9,10 @@
 
 struct engine;
 
-/* Descriptors of one engine: its own four, one doorbell for each peer process, and those of transports. */
+/*
+ * Descriptors of one engine: its own four, one doorbell for each peer process, and those of
+ * transports.
+ */
 #define WATCHES_MAX 1024
 
 /* Which threads wait for a descriptor. */
@@ -19,8 +22,8 @@ enum watch_scope {
 };
 
 /*
- * An epoll descriptor of a thread that serves. The kernel wakes one of the threads that wait for a descriptor with WATCH_BY_ANY
- * (EPOLLEXCLUSIVE).
+ * An epoll descriptor of a thread that serves. The kernel wakes one of the threads that wait for a
+ * descriptor with WATCH_BY_ANY (EPOLLEXCLUSIVE).
  */
 struct watch_set {
 	int epoll_fd; /* -1: not open */
@@ -28,21 +31,25 @@ struct watch_set {
 };
 
 /*
- * Calls `callback` in the thread that waits when fd is readable, at its end of file, or in error, until engine_unwatch().
- * The thread holds engine.lock, and runs the transports after the callbacks. The callback must not block. If neither
- * the callback nor a transport reads fd, the thread is woken again.
+ * Calls `callback` in the thread that waits when fd is readable, at its end of file, or in error,
+ * until engine_unwatch(). The thread holds engine.lock, and runs the transports after the
+ * callbacks. The callback must not block. If neither the callback nor a transport reads fd, the
+ * thread is woken again.
  *
- * No thread waits for fd while the application polls: the transports then read their descriptors in run().
+ * No thread waits for fd while the application polls: the transports then read their descriptors in
+ * run().
  *
- * *handle, never 0, is set to the argument of engine_unwatch(). The caller still owns fd. 0 or -errno. engine.lock held.
+ * *handle, never 0, is set to the argument of engine_unwatch(). The caller still owns fd. 0 or
+ * -errno. engine.lock held.
  */
 int engine_watch(struct engine *engine, int fd, enum watch_scope scope,
 		 void (*callback)(struct engine *engine, void *arg), void *arg, uint64_t *handle)
 	__attribute__((warn_unused_result));
 
 /*
- * Ends a watch; to be called before its descriptor is closed. The callback is not called any more, also for an event
- * that the thread has received already. No effect on 0 and on a handle whose watch has ended. engine.lock held.
+ * Ends a watch; to be called before its descriptor is closed. The callback is not called any more,
+ * also for an event that the thread has received already. No effect on 0 and on a handle whose
+ * watch has ended. engine.lock held.
  */
 void engine_unwatch(struct engine *engine, uint64_t handle);
 
@@ -50,11 +57,12 @@ void engine_unwatch(struct engine *engine, uint64_t handle);
 void engine_watch_dispatch(struct engine *engine, uint64_t handle);
 
 /*
- * Opens a set with fd (-1: none), whose events carry handle 0, and all present and later descriptors with WATCH_BY_ANY. 0 or -errno.
- * engine.lock held.
+ * Opens a set with fd (-1: none), whose events carry handle 0, and all present and later
+ * descriptors with WATCH_BY_ANY. 0 or -errno. engine.lock held.
  *
- * The first call opens engine.standby as well. The kernel examines it after the sets of all threads that serve. A descriptor makes
- * it readable only if none of these threads waits at that time: each of them runs, is suspended, or is in a signal handler.
+ * The first call opens engine.standby as well. The kernel examines it after the sets of all threads
+ * that serve. A descriptor makes it readable only if none of these threads waits at that time: each
+ * of them runs, is suspended, or is in a signal handler.
  */
 int watch_set_open(struct engine *engine, struct watch_set *set, int fd)
 	__attribute__((warn_unused_result));

@@ -35,8 +35,8 @@ bool event_fd_is_readable(int fd)
 }
 
 /*
- * Fallback for kernels before 5.7, which cannot read an eventfd with RWF_NOWAIT. Another reader may take the unit
- * between poll() and read(); then the read blocks.
+ * Fallback for kernels before 5.7, which cannot read an eventfd with RWF_NOWAIT. Another reader may
+ * take the unit between poll() and read(); then the read blocks.
  */
 static int try_by_poll(int fd)
 {

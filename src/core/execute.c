@@ -18,7 +18,10 @@
 #include "core/usage.h"
 #include "ipc/segment.h"
 
-/* The responder's checks of an rkey, in the order of IBA 1.x §9.7.4.1: QP, key and PD, access rights, bounds. */
+/*
+ * The responder's checks of an rkey, in the order of IBA 1.x §9.7.4.1: QP, key and PD, access
+ * rights, bounds.
+ */
 static enum access_result find_rkey(struct qp *qp, const struct remote_range *range, uint8_t **at)
 {
 	struct mr *mr;
@@ -193,7 +196,10 @@ enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *d
 		return count_write(qp, ACCESS_LENGTH);
 	/* Check each packet: the MR may have been deregistered after the first one. */
 	result = check_rkey(qp, &range, &at);
-	/* Applications poll the last word of a message (perftest's ib_write_lat), so that word is stored last. */
+	/*
+	 * Applications poll the last word of a message (perftest's ib_write_lat), so that word is
+	 * stored last.
+	 */
 	if (result == ACCESS_OK)
 		result = report_access(qp, &range, user_copy_to_ordered(at, data, bytes));
 	if (result != ACCESS_OK)
@@ -209,7 +215,10 @@ enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct i
 	qp_assert_locked(qp);
 	if (in->is_write && in->done_bytes != in->length_bytes)
 		return count_write(qp, ACCESS_LENGTH);
-	/* Only type 2 memory windows can be invalidated (IBA 1.x §10.6.5): this library supports no other such keys. */
+	/*
+	 * Only type 2 memory windows can be invalidated (IBA 1.x §10.6.5): this library supports no
+	 * other such keys.
+	 */
 	if (end->has_invalidate && mw_invalidate(qp, end->invalidate_rkey) != ACCESS_OK)
 		return ACCESS_INVALIDATE;
 	if (in->is_write)
@@ -307,8 +316,8 @@ enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rk
 }
 
 /*
- * Finds the aligned word of an atomic. If a region's iova is not aligned like its address, an aligned iova may be an
- * unaligned address.
+ * Finds the aligned word of an atomic. If a region's iova is not aligned like its address, an
+ * aligned iova may be an unaligned address.
  */
 static enum access_result execute_find_word(struct qp *qp, const struct remote_range *range,
 					    uint64_t **word)
@@ -350,7 +359,10 @@ enum access_result execute_atomic_write(struct qp *qp, uint64_t remote_addr, uin
 	return report_access(qp, &range, user_exchange(word, value, &original));
 }
 
-/* The access rights (enum ibv_access_flags) that a FLUSH of these placement types requires of both QP and MR. */
+/*
+ * The access rights (enum ibv_access_flags) that a FLUSH of these placement types requires of both
+ * QP and MR.
+ */
 static unsigned int flush_access(unsigned int types)
 {
 	return (types & IBV_FLUSH_GLOBAL ? IBV_ACCESS_FLUSH_GLOBAL : 0) |

@@ -7,9 +7,10 @@
 #include "core/wq.h"
 
 /*
- * Execution of received SEND, WRITE, READ, ATOMIC and FLUSH requests: access to memory, the receive queue and the CQ,
- * independent of the transport. Returns an enum access_result, which each transport maps to its own status in one
- * table. All functions with a `struct qp` are called with the lock of the QP held.
+ * Execution of received SEND, WRITE, READ, ATOMIC and FLUSH requests: access to memory, the receive
+ * queue and the CQ, independent of the transport. Returns an enum access_result, which each
+ * transport maps to its own status in one table. All functions with a `struct qp` are called with
+ * the lock of the QP held.
  */
 enum access_result {
 	ACCESS_OK,
@@ -20,12 +21,18 @@ enum access_result {
 	ACCESS_PD,     /* the MR belongs to another PD than the QP */
 	ACCESS_BOUNDS, /* outside the MR */
 	ACCESS_RIGHTS, /* the MR does not permit it */
-	ACCESS_QP_RIGHTS, /* the QP does not permit it (qp_access_flags): an invalid request, IBA 1.x §9.7.4.1.2 */
+	/* the QP does not permit it (qp_access_flags): an invalid request, IBA 1.x §9.7.4.1.2 */
+	ACCESS_QP_RIGHTS,
 	ACCESS_INVALIDATE, /* the key to invalidate is not a type 2 memory window of this QP */
 	ACCESS_ALIGN,	   /* an unaligned atomic */
-	ACCESS_GONE, /* the MR's pages cannot be accessed: unmapped, protected, or behind the end of their file */
-	ACCESS_DEPTH, /* more outstanding READs and atomics than max_dest_rd_atomic: IBA 1.x §9.7.4.1.4 */
-	ACCESS_MTU, /* the packets of the message do not have the path MTU of the QP: IBA 1.x §9.7.4.1 */
+	/*
+	 * the MR's pages cannot be accessed: unmapped, protected, or behind the end of their file
+	 */
+	ACCESS_GONE,
+	/* more outstanding READs and atomics than max_dest_rd_atomic: IBA 1.x §9.7.4.1.4 */
+	ACCESS_DEPTH,
+	/* the packets of the message do not have the path MTU of the QP: IBA 1.x §9.7.4.1 */
+	ACCESS_MTU,
 	ACCESS_RESULT_COUNT
 };
 
@@ -34,12 +41,19 @@ const char *access_result_name(enum access_result result);
 /* The vendor error of the requester's completion for a result that the responder returned. */
 enum vendor_err access_vendor_err(enum access_result result);
 
-/* State of the message that a QP is receiving: a SEND into a receive WQE, or a WRITE. Owned by the transport's QP. */
+/*
+ * State of the message that a QP is receiving: a SEND into a receive WQE, or a WRITE. Owned by the
+ * transport's QP.
+ */
 struct inbound {
 	bool has_recv;	/* `recv` was dequeued; its completion is pending */
 	bool has_spare; /* `recv` is left from a dropped message, for the next one that needs it */
 	bool is_write;	/* data is written to [addr, …), else to recv's SGEs */
-	bool is_part; /* WRITE: the peer's WR continues with another one. Set by the caller of inbound_begin_write() */
+	/*
+	 * WRITE: the peer's WR continues with another one. Set by the caller of
+	 * inbound_begin_write()
+	 */
+	bool is_part;
 	uint32_t rkey;
 	uint64_t remote_addr;  /* iova */
 	uint32_t length_bytes; /* WRITE: the length in the RETH */
@@ -64,7 +78,10 @@ struct inbound_end {
 
 /* Dequeues a receive WQE for a SEND; inbound_data() follows. */
 enum access_result inbound_begin_recv(struct qp *qp, struct inbound *in);
-/* Dequeues the receive WQE that a WRITE with immediate completes. Both functions use a spare WQE first. */
+/*
+ * Dequeues the receive WQE that a WRITE with immediate completes. Both functions use a spare WQE
+ * first.
+ */
 enum access_result inbound_take_recv(struct qp *qp, struct inbound *in);
 /* Checks a WRITE of length bytes to rkey. A length of 0 is not checked (IBA 1.x §9.7.4.1.5). */
 enum access_result inbound_begin_write(struct qp *qp, struct inbound *in, uint64_t remote_addr,
@@ -77,16 +94,19 @@ enum access_result inbound_data(struct qp *qp, struct inbound *in, const void *d
 /* The message is complete: completes the receive WQE, if one was dequeued. */
 enum access_result inbound_end(struct qp *qp, struct inbound *in, const struct inbound_end *end);
 /*
- * The message failed: completes the dequeued receive WQE with the matching status; the caller then moves the QP to ERR.
- * ACCESS_OK: the QP receives no more, and a spare WQE is flushed, too.
+ * The message failed: completes the dequeued receive WQE with the matching status; the caller then
+ * moves the QP to ERR. ACCESS_OK: the QP receives no more, and a spare WQE is flushed, too.
  */
 void inbound_fail(struct qp *qp, struct inbound *in, enum access_result result);
-/* A UC message is dropped: its receive WQE is used by the next message that needs one (IBA 1.x §9.8.2.2). */
+/*
+ * A UC message is dropped: its receive WQE is used by the next message that needs one (IBA 1.x
+ * §9.8.2.2).
+ */
 void inbound_drop(struct inbound *in);
 
 /*
- * Checks a READ of the QP's peer, or a part of one, and returns the address of the data. The caller copies them as the functions of
- * base/user_copy.h do.
+ * Checks a READ of the QP's peer, or a part of one, and returns the address of the data. The caller
+ * copies them as the functions of base/user_copy.h do.
  */
 enum access_result execute_read(struct qp *qp, uint64_t remote_addr, uint32_t rkey, uint32_t bytes,
 				const uint8_t **from);
@@ -96,18 +116,25 @@ enum access_result execute_atomic_write(struct qp *qp, uint64_t remote_addr, uin
 					const void *data, uint32_t bytes);
 
 /*
- * A FLUSH of the QP's peer (IBA A19): makes the writes of its preceding requests visible to all threads and processes,
- * in a range or (IBV_FLUSH_MR) in the whole region. The QP and the region must each permit all of its types, enum
- * ibv_placement_type. No region permits IBV_FLUSH_PERSISTENT.
+ * A FLUSH of the QP's peer (IBA A19): makes the writes of its preceding requests visible to all
+ * threads and processes, in a range or (IBV_FLUSH_MR) in the whole region. The QP and the region
+ * must each permit all of its types, enum ibv_placement_type. No region permits
+ * IBV_FLUSH_PERSISTENT.
  */
 enum access_result execute_flush(struct qp *qp, uint64_t remote_addr, uint32_t rkey,
 				 uint32_t length_bytes, unsigned int types, unsigned int level);
 
-/* Compare-and-swap or fetch-and-add on aligned memory with the CPU's atomics; *original is the previous value. */
+/*
+ * Compare-and-swap or fetch-and-add on aligned memory with the CPU's atomics; *original is the
+ * previous value.
+ */
 enum access_result execute_atomic(struct qp *qp, bool is_cas, uint64_t remote_addr, uint32_t rkey,
 				  uint64_t compare_add, uint64_t swap, uint64_t *original);
 
-/* A request of the QP's peer that has a response of its own (WR_KIND_REQUEST), as its transport decoded it. */
+/*
+ * A request of the QP's peer that has a response of its own (WR_KIND_REQUEST), as its transport
+ * decoded it.
+ */
 struct remote_request {
 	enum ibv_wr_opcode opcode;
 	uint32_t rkey;
@@ -121,8 +148,8 @@ struct remote_request {
 };
 
 /*
- * Executes the request by its opcode, except that the data of a READ are only checked: the transport copies them into
- * its response. *original is set by an atomic only.
+ * Executes the request by its opcode, except that the data of a READ are only checked: the
+ * transport copies them into its response. *original is set by an atomic only.
  */
 enum access_result execute_request(struct qp *qp, const struct remote_request *request,
 				   uint64_t *original);

@@ -149,7 +149,10 @@ static void failure_identify(struct ipc_failure *failure, const struct context *
 	failure->event = NO_EVENT;
 	failure->min_rnr_timer = RNR_UNKNOWN;
 	failure_copy_name(failure->program, program_invocation_short_name);
-	/* The internal context of an XRC executor (roce/xrc_forward_executor.c) has no public device. */
+	/*
+	 * The internal context of an XRC executor (roce/xrc_forward_executor.c) has no public
+	 * device.
+	 */
 	if (context->pub.context.device)
 		failure_copy_name(failure->device, context->pub.context.device->name);
 }

@@ -18,7 +18,10 @@
 #define FAILURE_BURST	   64
 #define FAILURE_RATE_PER_S 20
 
-/* The last request of a peer that a check refused; a QP that enters ERR because of it takes it over. */
+/*
+ * The last request of a peer that a check refused; a QP that enters ERR because of it takes it
+ * over.
+ */
 struct failure_refusal {
 	uint32_t qpn; /* 0: none */
 	enum access_result result;
@@ -26,7 +29,8 @@ struct failure_refusal {
 	uint64_t remote_addr;
 	uint64_t length;
 	uint32_t rkey;
-	uint32_t mtu_bytes; /* not 0: the payload of a packet, of `length` bytes, does not agree with this path_mtu */
+	/* not 0: the payload of a packet, of `length` bytes, does not agree with this path_mtu */
+	uint32_t mtu_bytes;
 };
 
 /* A failed call that was reported. */
@@ -40,7 +44,8 @@ struct failure_reported_call {
 struct failure_reports {
 	bool is_open;	/* the daemon is connected */
 	bool has_timer; /* `timer` is initialised */
-	uint64_t last_id; /* begins with the time, so that it is unique although process ids are reused */
+	/* begins with the time, so that it is unique although process ids are reused */
+	uint64_t last_id;
 	uint32_t dropped;   /* since the last report that was sent */
 	uint32_t tokens;    /* reports that may be sent now */
 	uint64_t refill_ns; /* when tokens were added */
@@ -55,14 +60,20 @@ struct failure_reports {
 
 void failure_open(struct failure_reports *reports);
 
-/* A send WQE of the QP completes with an error of its own. It becomes the cause of what follows on this QP. */
+/*
+ * A send WQE of the QP completes with an error of its own. It becomes the cause of what follows on
+ * this QP.
+ */
 PROBE_COLD void failure_wr(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status,
 			   enum vendor_err vendor_err);
 
 /* As above, for a receive. */
 PROBE_COLD void failure_recv(struct qp *qp, const struct inbound *in, const struct ibv_wc *wc);
 
-/* The QP enters ERR or SQE. `event`: as in qp_enter_error(). The WRs of both queues will be flushed. */
+/*
+ * The QP enters ERR or SQE. `event`: as in qp_enter_error(). The WRs of both queues will be
+ * flushed.
+ */
 PROBE_COLD void failure_qp(struct qp *qp, enum ibv_event_type event);
 
 /* Posted WRs are flushed because the QP is in ERR. */
@@ -85,11 +96,17 @@ PROBE_COLD void failure_reg_mr(const struct context *context, uint64_t addr, uin
 PROBE_COLD void failure_create_qp(const struct context *context,
 				  const struct ibv_qp_init_attr_ex *attr, int error);
 
-/* The reason of a failed call: no route from the source to the destination, or no reply of the next hop. */
+/*
+ * The reason of a failed call: no route from the source to the destination, or no reply of the next
+ * hop.
+ */
 PROBE_COLD void failure_unreachable(struct ipc_failure *failure, const struct ipc_gid *source,
 				    const union ibv_gid *dgid);
 
-/* For the above. failure_begin(): fills in what is known of the QP; NULL: this process cannot report. */
+/*
+ * For the above. failure_begin(): fills in what is known of the QP; NULL: this process cannot
+ * report.
+ */
 struct engine *failure_begin(const struct qp *qp, enum ipc_failure_kind kind,
 			     struct ipc_failure *failure);
 struct engine *failure_begin_context(const struct context *context, enum ipc_failure_kind kind,

@@ -13,7 +13,10 @@
 #include "core/qp_state.h"
 #include "wire/gid.h"
 
-/* Finds out after a call has failed which of its arguments is invalid. The errno alone does not say it. */
+/*
+ * Finds out after a call has failed which of its arguments is invalid. The errno alone does not say
+ * it.
+ */
 
 static void because(struct ipc_failure *failure, enum ipc_failure_reason reason, uint64_t first,
 		    uint64_t second)
@@ -129,7 +132,10 @@ void failure_modify(const struct qp *qp, const struct ibv_qp_attr *attr, int mas
 static_assert(IPC_REASON_COUNT <= 8 * sizeof(((struct qp *)NULL)->reported_reasons),
 	      "qp.reported_reasons has a bit for each reason");
 
-/* An application may repeat a post until the queue has space, so each reason is reported once for a QP. */
+/*
+ * An application may repeat a post until the queue has space, so each reason is reported once for a
+ * QP.
+ */
 bool failure_is_first(struct qp *qp, enum ipc_failure_reason reason)
 {
 	uint64_t *word = &qp->reported_reasons[reason / 64];

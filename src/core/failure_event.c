@@ -51,7 +51,10 @@ void failure_daemon_ended(struct engine *engine)
 	struct ipc_failure failure = {.event = IBV_EVENT_DEVICE_FATAL};
 	const struct ipc_failures earlier = {engine->failures.kept.reports,
 					     engine->failures.kept.count};
-	/* The fork handlers of the engine wait for engine.lock, so no child has a copy of the connection. */
+	/*
+	 * The fork handlers of the engine wait for engine.lock, so no child has a copy of the
+	 * connection.
+	 */
 	struct ipc_client successor;
 	int error;
 

@@ -13,8 +13,9 @@ PROBE_COLD void failure_srq_event(const struct srq *srq, enum ibv_event_type eve
 PROBE_COLD void failure_port_event(const struct context *context, enum ibv_event_type event);
 
 /*
- * The daemon connection is lost. If the daemon was in another PID namespace, its successor gets the report. Blocks until the
- * successor has started. To be called before the application can detect the loss and exit.
+ * The daemon connection is lost. If the daemon was in another PID namespace, its successor gets the
+ * report. Blocks until the successor has started. To be called before the application can detect
+ * the loss and exit.
  */
 PROBE_COLD void failure_daemon_ended(struct engine *engine);
 

@@ -9,8 +9,9 @@
 #define FAILURE_KEPT 16
 
 /*
- * The last reports of a process, in order of time. The last ones may be pending, which means that they were not sent yet. The others
- * are kept because the daemon may end with another container: its successor gets them again (ADR 0078). Zeroed: none.
+ * The last reports of a process, in order of time. The last ones may be pending, which means that
+ * they were not sent yet. The others are kept because the daemon may end with another container:
+ * its successor gets them again (ADR 0078). Zeroed: none.
  */
 struct failure_kept {
 	uint32_t count;
@@ -22,8 +23,8 @@ struct failure_kept {
 bool failure_kept_is_full(const struct failure_kept *kept);
 
 /*
- * Adds a copy of the report as a pending one. It replaces the sent report that it updates (IPC_FAILURE_UPDATES), or the oldest one if
- * all entries are used.
+ * Adds a copy of the report as a pending one. It replaces the sent report that it updates
+ * (IPC_FAILURE_UPDATES), or the oldest one if all entries are used.
  */
 void failure_kept_add(struct failure_kept *kept, const struct ipc_failure *report);
 

@@ -13,8 +13,8 @@
 #include "core/vendor_err.h"
 
 /*
- * A delayed completion, in cq.delayed in the order of arrival. The completions of a QP stay in order: those that follow a
- * delayed one are delayed until the same time at least.
+ * A delayed completion, in cq.delayed in the order of arrival. The completions of a QP stay in
+ * order: those that follow a delayed one are delayed until the same time at least.
  */
 struct delayed_completion {
 	struct list_head node;

@@ -39,7 +39,10 @@ static inline bool fault_receive(const struct qp *qp)
 	return probe_is_on(PROBE_FAULT) && fault_receive_cold(qp);
 }
 
-/* The point access: whether the rkey of a request to the QP is invalid. `access`: enum ibv_access_flags. */
+/*
+ * The point access: whether the rkey of a request to the QP is invalid. `access`: enum
+ * ibv_access_flags.
+ */
 static inline bool fault_access(const struct qp *qp, unsigned int access)
 {
 	return probe_is_on(PROBE_FAULT) && fault_access_cold(qp, access);

@@ -2,8 +2,8 @@
 #include "core/compat.h"
 
 /*
- * Registered memory is not pinned, and no device writes to its pages by DMA. Copy-on-write after fork() therefore does
- * no harm, and no preparation is necessary.
+ * Registered memory is not pinned, and no device writes to its pages by DMA. Copy-on-write after
+ * fork() therefore does no harm, and no preparation is necessary.
  */
 
 int ibv_fork_init(void)

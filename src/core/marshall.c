@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Conversion between the structures of the kernel's uverbs and rdma_cm interfaces and those of the API, field by field.
- * They differ in order, padding and width of the enums; byte order is the same in both.
+ * Conversion between the structures of the kernel's uverbs and rdma_cm interfaces and those of the
+ * API, field by field. They differ in order, padding and width of the enums; byte order is the same
+ * in both.
  */
 
 #include <rdma/ib_user_sa.h>

@@ -16,10 +16,10 @@
 #include "wire/gid.h"
 
 /*
- * The membership of the daemon's socket in one multicast group, if the daemon owns the socket that receives for this
- * engine (IPC_RING). The daemon processes the requests of an engine in the order in which they are sent. A join and the
- * leave that follows it are therefore decided under engine.lock, and a leave is sent before every later join
- * (engine_send_in_order()).
+ * The membership of the daemon's socket in one multicast group, if the daemon owns the socket that
+ * receives for this engine (IPC_RING). The daemon processes the requests of an engine in the order
+ * in which they are sent. A join and the leave that follows it are therefore decided under
+ * engine.lock, and a leave is sent before every later join (engine_send_in_order()).
  */
 struct mcast_daemon {
 	/*
@@ -32,8 +32,8 @@ struct mcast_daemon {
 };
 
 /*
- * A group on an interface. Created with its first member, freed with its last; not while a thread waits for the daemon
- * to join (joiners). engine.lock guards all fields except those of `daemon`.
+ * A group on an interface. Created with its first member, freed with its last; not while a thread
+ * waits for the daemon to join (joiners). engine.lock guards all fields except those of `daemon`.
  */
 struct mcast_group {
 	struct hash_node node;		   /* mcast.groups */
@@ -89,8 +89,8 @@ static struct ipc_group mcast_daemon_request(uint16_t type, uint32_t ifindex,
 }
 
 /*
- * Waits for the daemon's reply unless the socket is a member already. Called without engine.lock. 0, or the -errno of
- * IPC_GROUP_JOIN.
+ * Waits for the daemon's reply unless the socket is a member already. Called without engine.lock.
+ * 0, or the -errno of IPC_GROUP_JOIN.
  */
 static int mcast_daemon_join(struct engine *engine, struct mcast_daemon *membership,
 			     uint32_t ifindex, const uint8_t gid[GID_BYTES])
@@ -175,8 +175,8 @@ static struct mcast_group *group_find(const struct engine *engine, uint32_t ifin
 }
 
 /*
- * Joins the group with the first permitted transport that supports multicast. If the daemon owns the receiving socket,
- * the group is prepared for await_daemon().
+ * Joins the group with the first permitted transport that supports multicast. If the daemon owns
+ * the receiving socket, the group is prepared for await_daemon().
  */
 static int group_join(struct engine *engine, struct mcast_group *group)
 {
@@ -376,8 +376,8 @@ void mcast_forget(struct qp *qp)
 }
 
 /*
- * Whether the QP sent the datagram itself and blocks its own multicasts. A QP of another host may have the same number,
- * so the source address is compared, too.
+ * Whether the QP sent the datagram itself and blocks its own multicasts. A QP of another host may
+ * have the same number, so the source address is compared, too.
  */
 static bool is_unwanted_echo(const struct qp *qp, const struct mcast_origin *origin)
 {
@@ -417,7 +417,10 @@ int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 	engine_lock(engine);
 	ret = engine_usable(engine);
 	if (!ret) {
-		/* The delegated receive socket, which is needed to join, may be in the unread notifications. */
+		/*
+		 * The delegated receive socket, which is needed to join, may be in the unread
+		 * notifications.
+		 */
 		engine_take_notices(engine);
 		ret = mcast_attach(qp, gid);
 	}

@@ -21,8 +21,9 @@
 #define MAX_MCAST_ATTACHED  65536u
 
 /*
- * 0, also if the QP is attached already. -EINVAL: not a UD QP, or gid is not a multicast address; -ENOMEM: beyond the
- * limits; -EOPNOTSUPP: no transport can join; -EIO: the connection to the daemon was lost; else the -errno of the join.
+ * 0, also if the QP is attached already. -EINVAL: not a UD QP, or gid is not a multicast address;
+ * -ENOMEM: beyond the limits; -EOPNOTSUPP: no transport can join; -EIO: the connection to the
+ * daemon was lost; else the -errno of the join.
  */
 int mcast_attach(struct qp *qp, const union ibv_gid *gid) __attribute__((warn_unused_result));
 /* 0, or -EINVAL: not attached. Never blocks. */
@@ -43,8 +44,9 @@ struct mcast_origin {
 };
 
 /*
- * Calls deliver() for each attached QP. The sender is skipped if it was created with IBV_QP_CREATE_BLOCK_SELF_MCAST_LB.
- * Returns the number of calls. deliver() must not attach, detach or destroy a QP.
+ * Calls deliver() for each attached QP. The sender is skipped if it was created with
+ * IBV_QP_CREATE_BLOCK_SELF_MCAST_LB. Returns the number of calls. deliver() must not attach, detach
+ * or destroy a QP.
  */
 unsigned int mcast_for_each(struct engine *engine, const struct mcast_origin *origin,
 			    void (*deliver)(struct qp *qp, void *arg), void *arg);

@@ -11,7 +11,10 @@
 #include "base/util.h"
 #include "base/vma.h"
 
-/* Up to this many pages are examined one by one, which is faster than an examination of the mappings. */
+/*
+ * Up to this many pages are examined one by one, which is faster than an examination of the
+ * mappings.
+ */
 #define PAGES_PROBED 16u
 
 static bool page_is_usable(uintptr_t page, bool is_written)
@@ -34,7 +37,8 @@ static bool pages_are_usable(uintptr_t first, uintptr_t last, uintptr_t page_byt
 
 /* The examination of the mappings of a range. */
 struct walk {
-	uintptr_t next; /* the first page that is not examined yet; 0: the whole address space is examined */
+	/* the first page that is not examined yet; 0: the whole address space is examined */
+	uintptr_t next;
 	uintptr_t last;
 	uintptr_t page_bytes;
 	bool is_written;
@@ -42,8 +46,8 @@ struct walk {
 };
 
 /*
- * The pages of a file that are behind its end are the last ones of a mapping, so that the last page of the mapping in the range is
- * examined for all of them.
+ * The pages of a file that are behind its end are the last ones of a mapping, so that the last page
+ * of the mapping in the range is examined for all of them.
  */
 static bool walk_visit(const struct vma *vma, void *arg)
 {

@@ -5,9 +5,9 @@
 #include "core/objects.h"
 
 /*
- * Completion event moderation: a CQ's event is delayed until `cq_count` completions are queued or `cq_period` has
- * passed since the first of them (ibv_modify_cq(3)). Only completions that the CQ is armed for count; each event starts
- * a new count. A timer of the engine ends the delay.
+ * Completion event moderation: a CQ's event is delayed until `cq_count` completions are queued or
+ * `cq_period` has passed since the first of them (ibv_modify_cq(3)). Only completions that the CQ
+ * is armed for count; each event starts a new count. A timer of the engine ends the delay.
  */
 void moderation_init(struct cq *cq);
 

@@ -23,7 +23,10 @@
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |     \
 	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_FLUSH_GLOBAL)
-/* Writes to process memory are not persistent. For a mapped file, persistence would require waiting for its disk. */
+/*
+ * Writes to process memory are not persistent. For a mapped file, persistence would require waiting
+ * for its disk.
+ */
 #define ACCESS_NOT_BUILT IBV_ACCESS_FLUSH_PERSISTENT
 
 /* Parameters of a new or changed MR. */
@@ -61,7 +64,10 @@ static void mr_publish(struct engine *engine, const struct mr *mr)
 	}
 }
 
-/* 0: no peer accesses the memory any more. -EBUSY: a peer may still do so; the MR remains published. */
+/*
+ * 0: no peer accesses the memory any more. -EBUSY: a peer may still do so; the MR remains
+ * published.
+ */
 static int mr_revoke(struct engine *engine, const struct mr *mr)
 {
 	int ret = 0;
@@ -73,7 +79,10 @@ static int mr_revoke(struct engine *engine, const struct mr *mr)
 	return ret;
 }
 
-/* IBA 1.x §10.6.3: remote write and atomic access require local write access. Flags of the optional range are hints. */
+/*
+ * IBA 1.x §10.6.3: remote write and atomic access require local write access. Flags of the optional
+ * range are hints.
+ */
 static int access_check(unsigned int access)
 {
 	if (access & ~(ACCESS_BUILT | ACCESS_NOT_BUILT | (unsigned int)IBV_ACCESS_OPTIONAL_RANGE))
@@ -268,9 +277,9 @@ static int rereg_input_check(const struct mr *mr, int flags, const struct ibv_pd
 }
 
 /*
- * Unpublishes the MR, changes it and publishes it again with the same key. -EBUSY, -EINVAL: the MR is unchanged.
- * mr_revoke() releases engine.lock while it waits. In that time no other thread may deregister the MR through another
- * handle, because the MR is published again here.
+ * Unpublishes the MR, changes it and publishes it again with the same key. -EBUSY, -EINVAL: the MR
+ * is unchanged. mr_revoke() releases engine.lock while it waits. In that time no other thread may
+ * deregister the MR through another handle, because the MR is published again here.
  */
 static int mr_change(struct engine *engine, struct mr *mr, struct pd *pd,
 		     const struct mr_range *range)
@@ -336,8 +345,9 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 }
 
 /*
- * Waits for the end of the peers' accesses, without engine.lock. In that time is_revoked makes calls on other handles
- * fail. Another thread may bind a window; then the deregistration fails with EBUSY.
+ * Waits for the end of the peers' accesses, without engine.lock. In that time is_revoked makes
+ * calls on other handles fail. Another thread may bind a window; then the deregistration fails with
+ * EBUSY.
  */
 static int mr_end_peers(struct engine *engine, struct mr *mr)
 {

@@ -11,8 +11,8 @@
 struct mr *mr_find(struct engine *engine, uint32_t key);
 
 /*
- * The local address of [iova, iova + length) of the MR, or NULL if the range exceeds the MR. A length of 0 is always
- * valid (IBA 1.x §10.6.3).
+ * The local address of [iova, iova + length) of the MR, or NULL if the range exceeds the MR. A
+ * length of 0 is always valid (IBA 1.x §10.6.3).
  */
 uint8_t *mr_translate(const struct mr *mr, uint64_t iova, uint64_t length);
 
@@ -27,7 +27,10 @@ struct remote_range {
 /* A null MR (null_mr.h), or NULL with errno. */
 struct ibv_mr *mr_register_null(struct ibv_pd *pd);
 
-/* The mapping of a file descriptor, for an MR that owns the mapping. `addr` is the first byte of the MR in it. */
+/*
+ * The mapping of a file descriptor, for an MR that owns the mapping. `addr` is the first byte of
+ * the MR in it.
+ */
 struct mr_mapping {
 	uint8_t *start;
 	uint64_t bytes;
@@ -36,8 +39,8 @@ struct mr_mapping {
 };
 
 /*
- * Registers an MR that owns the mapping and unmaps it at deregistration. NULL with errno: the caller still owns the
- * mapping.
+ * Registers an MR that owns the mapping and unmaps it at deregistration. NULL with errno: the
+ * caller still owns the mapping.
  */
 struct ibv_mr *mr_register_mapping(struct ibv_pd *pd, const struct mr_mapping *mapping,
 				   size_t length, uint64_t iova, unsigned int access);

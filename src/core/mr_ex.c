@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* ibv_reg_mr_ex(): the options that this device supports are those of ibv_reg_mr_iova2() and ibv_reg_dmabuf_mr(). */
+/*
+ * ibv_reg_mr_ex(): the options that this device supports are those of ibv_reg_mr_iova2() and
+ * ibv_reg_dmabuf_mr().
+ */
 
 #include <errno.h>
 #include <infiniband/verbs.h>

@@ -14,10 +14,15 @@
 
 /* The range that one SGE can address: its length has 32 bits. */
 #define SPAN_BYTES (UINT64_C(1) << 32)
-/* Size of the memfd that receives all writes. It is mapped repeatedly until SPAN_BYTES are covered. */
+/*
+ * Size of the memfd that receives all writes. It is mapped repeatedly until SPAN_BYTES are covered.
+ */
 #define SINK_BYTES (UINT64_C(32) << 20)
 
-/* Created by the first ibv_alloc_null_mr() and never unmapped. Reserves address space, almost no memory. */
+/*
+ * Created by the first ibv_alloc_null_mr() and never unmapped. Reserves address space, almost no
+ * memory.
+ */
 static struct {
 	pthread_mutex_t lock;
 	uint8_t *zeros; /* read-only: the kernel backs it with its shared zero page */

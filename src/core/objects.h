@@ -82,10 +82,10 @@ enum device_object {
 };
 
 /*
- * A device of ibv_get_device_list(). Created when the daemon first reports the interface. Never freed, because the
- * application may keep the pointer. `info` describes the interface and is replaced when the interface changes; guarded by
- * device_lock (device.c). The name, the profile and the GID table that the application sees are those of the process's view
- * (profile/view.h).
+ * A device of ibv_get_device_list(). Created when the daemon first reports the interface. Never
+ * freed, because the application may keep the pointer. `info` describes the interface and is
+ * replaced when the interface changes; guarded by device_lock (device.c). The name, the profile and
+ * the GID table that the application sees are those of the process's view (profile/view.h).
  */
 struct device {
 	struct ibv_device pub; /* ABI: 664 bytes */
@@ -103,7 +103,10 @@ struct device {
 	struct ipc_device_reply info;	 /* of the last query; device_lock */
 };
 
-/* One ibv_open_device(). Owned by the application; freed by ibv_close_device() or with the last object. */
+/*
+ * One ibv_open_device(). Owned by the application; freed by ibv_close_device() or with the last
+ * object.
+ */
 struct context {
 	struct verbs_context pub; /* contains the ibv_context as its last member; see verbs.h */
 	struct device *device;
@@ -119,7 +122,10 @@ struct context {
 	uint32_t units_pending;	 /* event_fd.h */
 };
 
-/* A protection domain, or a parent domain (domain.h), which has the id of its base. Access checks compare `id`. */
+/*
+ * A protection domain, or a parent domain (domain.h), which has the id of its base. Access checks
+ * compare `id`.
+ */
 struct pd {
 	struct ibv_pd pub;
 	struct context *context;
@@ -158,7 +164,8 @@ struct mr {
 	unsigned int names;  /* number of its imported handles */
 	bool is_revoked;     /* deregistered by one of its handles */
 	bool is_changing;    /* ibv_rereg_mr() waits for peers without engine.lock */
-	bool is_let_go; /* the application has no pointer to it; freed with the last imported handle */
+	/* the application has no pointer to it; freed with the last imported handle */
+	bool is_let_go;
 };
 
 /* A memory window. Found in engine.mws; guarded by engine.lock. Free until it is bound (mw.h). */
@@ -226,11 +233,13 @@ struct cq {
 	atomic_uint events_queued;     /* completion events that were not fetched; channel.lock */
 	struct list_head channel_node; /* in channel.ready while events_queued > 0; channel.lock */
 	uint32_t comp_events_fetched;  /* number returned by ibv_get_cq_event(); channel.lock */
-	uint32_t async_events_fetched; /* number returned by ibv_get_async_event(); context.events_lock */
-	bool ignores_overrun;	       /* a full CQ discards its oldest completion */
-	bool was_nearly_full;	       /* this was reported */
-	uint64_t demand; /* sum of the WRs that its QPs were created for; engine.lock */
-	uint32_t warn_level; /* number of completions at which cq_deliver() reports that the CQ is too small; lock */
+	/* number returned by ibv_get_async_event(); context.events_lock */
+	uint32_t async_events_fetched;
+	bool ignores_overrun; /* a full CQ discards its oldest completion */
+	bool was_nearly_full; /* this was reported */
+	uint64_t demand;      /* sum of the WRs that its QPs were created for; engine.lock */
+	/* number of completions at which cq_deliver() reports that the CQ is too small; lock */
+	uint32_t warn_level;
 	pthread_mutex_t poll_lock; /* from start_poll to end_poll; taken before all others */
 	uint64_t wc_flags;	   /* of ibv_create_cq_ex */
 	struct cqe current;	   /* read by the readers, from start_poll to end_poll */
@@ -240,18 +249,24 @@ struct cq {
 };
 
 struct comp_channel {
-	struct ibv_comp_channel pub; /* fd: an eventfd in semaphore mode, one unit per queued event */
+	/* fd: an eventfd in semaphore mode, one unit per queued event */
+	struct ibv_comp_channel pub;
 	pthread_mutex_t lock;
 	struct list_head ready;	      /* struct cq with events_queued > 0, oldest first */
 	struct channel_units units;   /* lock */
 	pthread_cond_t signalled;     /* units.signallers became 0 */
 	struct list_head signal_node; /* of engine.signals; engine.lock */
-	/* The epoll descriptor of the threads that wait for an event, opened by the first one; engine.lock */
+	/*
+	 * The epoll descriptor of the threads that wait for an event, opened by the first one;
+	 * engine.lock
+	 */
 	struct watch_set set;
-	bool is_external; /* the application waits by other means than ibv_get_cq_event(); engine.lock */
-	atomic_uint turns;	  /* cq_turns() */
-	atomic_uchar taker;	  /* the thread that took the last event (armed_spin.h); lock */
-	unsigned int ready_calls; /* calls that found an event; concurrent calls may not be counted */
+	/* the application waits by other means than ibv_get_cq_event(); engine.lock */
+	bool is_external;
+	atomic_uint turns;  /* cq_turns() */
+	atomic_uchar taker; /* the thread that took the last event (armed_spin.h); lock */
+	/* calls that found an event; concurrent calls may not be counted */
+	unsigned int ready_calls;
 	/* Of direct_wake.h: */
 	uint32_t number; /* unique in the process; 0: not external so far; engine.lock */
 	/* The same while is_external is set; 0: peers must not wake the application. */
@@ -299,8 +314,8 @@ enum qp_lock {
 };
 
 /*
- * A queue pair. Guarded by the lock of its shard (shard.h), except pub's own mutex. Freed by ibv_destroy_qp() after the transport unbound
- * it.
+ * A queue pair. Guarded by the lock of its shard (shard.h), except pub's own mutex. Freed by
+ * ibv_destroy_qp() after the transport unbound it.
  */
 struct qp {
 	union {
@@ -308,7 +323,8 @@ struct qp {
 		struct ibv_qp_ex ex;
 	};
 	struct context *context;
-	struct pd *pd; /* XRC_RECV: as the next 3, NULL except while a packet is processed (xrc.h) */
+	/* XRC_RECV: as the next 3, NULL except while a packet is processed (xrc.h) */
+	struct pd *pd;
 	struct cq *send_cq; /* NULL: XRC_RECV */
 	struct cq *recv_cq; /* NULL: XRC_SEND */
 	struct srq *srq;    /* NULL: own receive queue */
@@ -327,7 +343,11 @@ struct qp {
 	uint32_t qpn;
 	uint32_t shard; /* qpn_shard(qpn) */
 	_Atomic(enum qp_lock)
-		lock; /* enum qp_lock; changes with engine_lock() held, or with its shard's lock and engine.lock */
+		/*
+		 * enum qp_lock; changes with engine_lock() held, or with its shard's lock and
+		 * engine.lock
+		 */
+		lock;
 	enum ibv_qp_type type;
 	enum ibv_qp_state state; /* pub.state is updated by modify and query only */
 	bool is_sig_all;
@@ -337,7 +357,11 @@ struct qp {
 	uint64_t send_ops_flags;
 	struct ibv_qp_attr attr; /* set by modify; source of ibv_query_qp() */
 	struct ibv_qp_cap cap;
-	uint32_t wanted_sends; /* max_send_wr and max_recv_wr at creation, before they were rounded; no receives with an SRQ */
+	/*
+	 * max_send_wr and max_recv_wr at creation, before they were rounded; no receives with an
+	 * SRQ
+	 */
+	uint32_t wanted_sends;
 	uint32_t wanted_receives;
 	uint32_t flushed_sends; /* WRs that were posted in ERR (flushed_id) */
 	uint32_t flushed_receives;
@@ -355,7 +379,8 @@ struct qp {
 	unsigned int windows;		    /* number of type 2 windows bound to it */
 	unsigned int revokers; /* calls that wait for the end of the peers' one-sided accesses */
 	bool is_of_cm; /* librdmacm changes its state: its parameters are those of the rdma_cm */
-	uint64_t failure_id; /* of the first failure of this QP that was reported (failure.h); 0: none */
+	/* of the first failure of this QP that was reported (failure.h); 0: none */
+	uint64_t failure_id;
 	uint64_t reported_reasons[2]; /* bits of enum ipc_failure_reason: reported once for a QP */
 	uint64_t flushed_id;	      /* of the report of WRs that were posted in ERR */
 	struct timer lost_timer;      /* expires at once after a completion was lost in a full CQ */
@@ -363,7 +388,8 @@ struct qp {
 	uint32_t comp_cntr_ops; /* enum ibv_qp_attach_comp_cntr_op: operations with a counter */
 	struct segment_qp_usage *usage; /* usage.h */
 	struct comp_cntr **
-		comp_cntrs; /* [QP_COMP_CNTR_OPS], by the operation's bit number; NULL: none so far */
+		/* [QP_COMP_CNTR_OPS], by the operation's bit number; NULL: none so far */
+		comp_cntrs;
 };
 
 static inline struct context *to_context(struct ibv_context *context)

@@ -16,10 +16,11 @@
 #include "core/xrc.h"
 
 /*
- * The functions that the inline functions of verbs.h, compiled into applications, call. The inline functions call eight
- * members of ibv_context_ops without a NULL check, so all of these are set. For a NULL in verbs_context some inline
- * functions report EOPNOTSUPP and older ones ENOSYS. Unsupported operations that an application may call therefore have
- * a function that reports EOPNOTSUPP.
+ * The functions that the inline functions of verbs.h, compiled into applications, call. The inline
+ * functions call eight members of ibv_context_ops without a NULL check, so all of these are set.
+ * For a NULL in verbs_context some inline functions report EOPNOTSUPP and older ones ENOSYS.
+ * Unsupported operations that an application may call therefore have a function that reports
+ * EOPNOTSUPP.
  */
 
 static int no_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
@@ -108,7 +109,10 @@ static void init_built(struct verbs_context *verbs)
 	verbs->open_qp = xrc_open_qp;
 }
 
-/* Unsupported operations. The functions that destroy unsupported objects stay NULL: such an object never exists. */
+/*
+ * Unsupported operations. The functions that destroy unsupported objects stay NULL: such an object
+ * never exists.
+ */
 static void init_not_built(struct verbs_context *verbs)
 {
 	verbs->modify_qp_rate_limit = no_rate_limit;

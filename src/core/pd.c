@@ -11,8 +11,10 @@
 #include "core/domain.h"
 #include "core/lock_check.h"
 
-/* A protection domain, stored in engine.pds under its id. Its handles (struct pd, "names") come from ibv_alloc_pd() and
- * ibv_import_pd(). Freed with its last handle. Guarded by engine.lock. */
+/*
+ * A protection domain, stored in engine.pds under its id. Its handles (struct pd, "names") come
+ * from ibv_alloc_pd() and ibv_import_pd(). Freed with its last handle. Guarded by engine.lock.
+ */
 struct pd_body {
 	uint32_t id;
 	struct device *device;
@@ -181,7 +183,9 @@ void ibv_unimport_pd(struct ibv_pd *ibpd)
 	struct engine *engine = pd->context->engine;
 
 	engine_lock(engine);
-	/* A parent domain cannot be imported: ibv_import_pd() with its handle imports its base PD. */
+	/*
+	 * A parent domain cannot be imported: ibv_import_pd() with its handle imports its base PD.
+	 */
 	pd->is_unimported = pd->body;
 	if (pd->is_unimported && !pd->users)
 		pd_name_end(pd);

@@ -28,7 +28,10 @@ static int opcode_check(const struct qp *qp, enum ibv_wr_opcode opcode)
 {
 	if (qp->context->engine->is_orphan)
 		return -EIO;
-	/* IBA 1.x §10.3.1: send WRs may be posted in RTS, SQD, SQE and ERR (where they are flushed). */
+	/*
+	 * IBA 1.x §10.3.1: send WRs may be posted in RTS, SQD, SQE and ERR (where they are
+	 * flushed).
+	 */
 	if (qp->state < IBV_QPS_RTS)
 		return -EINVAL;
 	if (!wr_opcode_of_qp(qp->type, opcode))
@@ -120,7 +123,10 @@ static int copy_sges(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 	}
 	wqe->is_inline = false;
 	wqe->num_sge = (uint8_t)wr->num_sge;
-	/* A length above max_msg_sz is reported when the WQE is processed (LOC_LEN_ERR), so saturation is sufficient. */
+	/*
+	 * A length above max_msg_sz is reported when the WQE is processed (LOC_LEN_ERR), so
+	 * saturation is sufficient.
+	 */
 	wqe->length_bytes = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
 	return 0;
 }
@@ -136,7 +142,10 @@ static int copy_data(struct qp *qp, struct send_wqe *wqe, const struct ibv_send_
 		return -EINVAL;
 	if (!(wr->send_flags & IBV_SEND_INLINE))
 		return copy_sges(wqe, wr);
-	/* Inline data are only allowed for operations that send a payload, not for READ and atomics (ibv_post_send(3)). */
+	/*
+	 * Inline data are only allowed for operations that send a payload, not for READ and atomics
+	 * (ibv_post_send(3)).
+	 */
 	if (wqe_scatters(wqe))
 		return -EINVAL;
 	return copy_inline(&qp->sq, wqe, wr);
@@ -192,8 +201,8 @@ static int may_post(const struct qp *qp, enum ibv_wr_opcode opcode, bool has_fau
 }
 
 /*
- * The parameter `is_probed` of this and the next functions is a constant: ibv_post_send() and the other calls test the switch of
- * their points once, at the beginning.
+ * The parameter `is_probed` of this and the next functions is a constant: ibv_post_send() and the
+ * other calls test the switch of their points once, at the beginning.
  */
 static __always_inline int send_list(struct qp *qp, struct ibv_send_wr *wr,
 				     struct ibv_send_wr **bad_wr, bool is_probed)

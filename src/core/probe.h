@@ -18,12 +18,16 @@ PROBE_COLD void emit_qp_state(const struct qp *qp, enum ibv_qp_state to);
 PROBE_COLD void emit_async_event(const struct context *context, uint32_t qpn,
 				 const struct ibv_async_event *pub);
 
-/* Emits the path of each connected QP, for a trace that begins while the process runs. engine.lock held. */
+/*
+ * Emits the path of each connected QP, for a trace that begins while the process runs. engine.lock
+ * held.
+ */
 PROBE_COLD void probe_emit_paths(struct engine *engine);
 
 /*
- * Appends the next WQE to the send queue, when its WR is accepted: the fault point wr.execute and the trace point "wr
- * posted". requester_prepare() returns the injected status when the WQE is executed. Every WR passes here once.
+ * Appends the next WQE to the send queue, when its WR is accepted: the fault point wr.execute and
+ * the trace point "wr posted". requester_prepare() returns the injected status when the WQE is
+ * executed. Every WR passes here once.
  */
 static inline void sq_append(struct qp *qp, struct send_wqe *wqe)
 {

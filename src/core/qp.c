@@ -58,7 +58,10 @@ int qp_revoke(struct qp *qp)
 	return ret;
 }
 
-/* Removes the CQEs of the QP that were not polled. Their results are not reported; the application sees message loss. */
+/*
+ * Removes the CQEs of the QP that were not polled. Their results are not reported; the application
+ * sees message loss.
+ */
 static void drop_completions(const struct qp *qp, uint32_t under_way)
 {
 	struct cq_purged purged = {.sends = 0};
@@ -124,7 +127,10 @@ void qp_set_lock(struct qp *qp, enum qp_lock lock)
 static void qp_remove(struct engine *engine, struct qp *qp)
 {
 	engine_assert_all_locked(engine);
-	/* A child after fork() shares memory with the peers of its parent, so it releases only its private copy. */
+	/*
+	 * A child after fork() shares memory with the peers of its parent, so it releases only its
+	 * private copy.
+	 */
 	if (engine->is_orphan) {
 		qp->transport = NULL;
 		mcast_forget(qp);
@@ -149,8 +155,8 @@ static void qp_handle_free(struct qp *handle)
 }
 
 /*
- * Removes a handle of a QP, and the QP with its last handle. Only XRC_RECV QPs can have several handles. Returns
- * the QP that the caller must free, or NULL. engine.lock held.
+ * Removes a handle of a QP, and the QP with its last handle. Only XRC_RECV QPs can have several
+ * handles. Returns the QP that the caller must free, or NULL. engine.lock held.
  */
 static struct qp *qp_end(struct engine *engine, struct qp *handle)
 {
@@ -190,7 +196,10 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 		engine_unlock(engine);
 		return call_result(context, __func__, -EBUSY);
 	}
-	/* Only the last handle of an XRC_RECV QP ends the QP. The transport of such a QP ends the accesses in unbind(). */
+	/*
+	 * Only the last handle of an XRC_RECV QP ends the QP. The transport of such a QP ends the
+	 * accesses in unbind().
+	 */
 	if (!engine->is_orphan && handle->type != IBV_QPT_XRC_RECV && qp_revoke(handle)) {
 		engine_unlock(engine);
 		return call_result(context, __func__, -EBUSY);
@@ -246,7 +255,10 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 
 	if (fault_call_fails(__func__))
 		return errno;
-	/* The mask is a lower bound (ibv_query_qp(3)); all attributes are returned because none is expensive. */
+	/*
+	 * The mask is a lower bound (ibv_query_qp(3)); all attributes are returned because none is
+	 * expensive.
+	 */
 	engine_lock(engine);
 	ret = engine->is_orphan ? EIO : 0;
 	if (!ret && qp->remote)
@@ -255,7 +267,10 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		qp_fill_attr(qp, &full);
 	if (!ret) {
 		memcpy(attr, &full, QP_ATTR_COMPAT_BYTES);
-		/* Applications compare the state with that of their last call, which only a query of the state changes. */
+		/*
+		 * Applications compare the state with that of their last call, which only a query
+		 * of the state changes.
+		 */
 		if (attr_mask & IBV_QP_STATE)
 			ibqp->state = full.qp_state;
 		qp_fill_init_attr(qp, init_attr);

@@ -10,8 +10,8 @@
 #define RNR_TIMER_MAX 31
 
 /*
- * Applications built before rdma-core v13 have a struct ibv_qp_attr that ends before rate_limit. Only raw packet QPs have
- * this attribute, so it is neither read nor written.
+ * Applications built before rdma-core v13 have a struct ibv_qp_attr that ends before rate_limit.
+ * Only raw packet QPs have this attribute, so it is neither read nor written.
  */
 #define QP_ATTR_COMPAT_BYTES offsetof(struct ibv_qp_attr, rate_limit)
 
@@ -25,14 +25,14 @@
 void qp_enter_error(struct qp *qp, enum ibv_event_type event);
 
 /*
- * Returns 0 when no peer accesses memory through the QP on the one-sided path any more. -EBUSY: a peer may still do so;
- * the QP is unchanged. All locks held, once: may release them.
+ * Returns 0 when no peer accesses memory through the QP on the one-sided path any more. -EBUSY: a
+ * peer may still do so; the QP is unchanged. All locks held, once: may release them.
  */
 int qp_revoke(struct qp *qp) __attribute__((warn_unused_result));
 
 /*
- * A completion of the QP was lost in a full CQ: the QP enters ERR with IBV_EVENT_QP_FATAL. This is deferred to a timer,
- * because the caller is processing the QP's queues. engine.lock held.
+ * A completion of the QP was lost in a full CQ: the QP enters ERR with IBV_EVENT_QP_FATAL. This is
+ * deferred to a timer, because the caller is processing the QP's queues. engine.lock held.
  */
 void qp_lost_completion(struct engine *engine, uint32_t qpn);
 
@@ -74,8 +74,8 @@ void qp_set_lock(struct qp *qp, enum qp_lock lock);
 void qp_enter_send_error(struct qp *qp);
 
 /*
- * A send WQE completed. In SQD, reports IBV_EVENT_SQ_DRAINED if requested and all outstanding WQEs are complete.
- * The lock of the QP held; takes engine.lock.
+ * A send WQE completed. In SQD, reports IBV_EVENT_SQ_DRAINED if requested and all outstanding WQEs
+ * are complete. The lock of the QP held; takes engine.lock.
  */
 void qp_check_drained(struct qp *qp);
 
@@ -88,7 +88,10 @@ void qp_reset(struct qp *qp);
 /* Frees the memory of a QP that is in no table. */
 void qp_free(struct qp *qp);
 
-/* Changes the user counts of the QP's objects by 1 or -1. For XRC_RECV the only object is the xrcd of the handle. */
+/*
+ * Changes the user counts of the QP's objects by 1 or -1. For XRC_RECV the only object is the xrcd
+ * of the handle.
+ */
 void qp_count_parts(struct qp *qp, int by);
 
 /* Destroys an orphaned QP (xrc_remote.h). All locks held. */

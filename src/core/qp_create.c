@@ -25,7 +25,10 @@ static uint32_t create_flags_of(enum ibv_qp_type type)
 	return type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
 }
 
-/* Checks the fields that comp_mask selects: 0, -EINVAL (invalid) or -EOPNOTSUPP (not supported by this device). */
+/*
+ * Checks the fields that comp_mask selects: 0, -EINVAL (invalid) or -EOPNOTSUPP (not supported by
+ * this device).
+ */
 static int init_attr_check_ex(const struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
@@ -94,8 +97,8 @@ static int core_qp_init_attr_check(const struct ibv_context *context,
 }
 
 /*
- * Clears the attributes that XRC QPs do not have (IBA A14), whatever the caller set. An XRC send QP has no receive
- * queue. An XRC receive QP has only its XRC domain.
+ * Clears the attributes that XRC QPs do not have (IBA A14), whatever the caller set. An XRC send QP
+ * has no receive queue. An XRC receive QP has only its XRC domain.
  */
 static void drop_unresolved_parts(struct ibv_qp_init_attr_ex *attr)
 {

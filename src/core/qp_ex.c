@@ -15,8 +15,9 @@
 #include "core/wr_batch.h"
 
 /*
- * The extended posting interface, ibv_wr_post(3), with a batch of WQEs (wr_batch.h). The builders append WQEs to the batch, and
- * the setters complete the last WQE. The first error is stored in batch.error; wr_complete then discards the whole batch.
+ * The extended posting interface, ibv_wr_post(3), with a batch of WQEs (wr_batch.h). The builders
+ * append WQEs to the batch, and the setters complete the last WQE. The first error is stored in
+ * batch.error; wr_complete then discards the whole batch.
  */
 
 static struct qp *ex_to_qp(struct ibv_qp_ex *ex)
@@ -130,7 +131,10 @@ static struct send_wqe *wr_begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode
 	memset(wqe, 0, sizeof(*wqe));
 	wqe->wr_id = ex->wr_id;
 	wqe->opcode = (uint8_t)opcode;
-	/* The data setters determine whether the data are inline; IBV_SEND_INLINE in wr_flags is ignored. */
+	/*
+	 * The data setters determine whether the data are inline; IBV_SEND_INLINE in wr_flags is
+	 * ignored.
+	 */
 	wqe->send_flags = ex->wr_flags & ~(unsigned int)IBV_SEND_INLINE;
 	wqe->state = SEND_WQE_POSTED;
 	qp->batch.current = wqe;
@@ -292,7 +296,10 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 	}
 	wqe->is_inline = false;
 	wqe->num_sge = (uint8_t)num_sge;
-	/* A length above max_msg_sz is reported when the WQE is processed (LOC_LEN_ERR), so saturation is sufficient. */
+	/*
+	 * A length above max_msg_sz is reported when the WQE is processed (LOC_LEN_ERR), so
+	 * saturation is sufficient.
+	 */
 	wqe->length_bytes = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
 }
 
@@ -312,7 +319,10 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
 
 	if (!wqe)
 		return;
-	/* Inline data are only allowed for operations that send a payload (ibv_wr_post(3)), not for READ and atomics. */
+	/*
+	 * Inline data are only allowed for operations that send a payload (ibv_wr_post(3)), not for
+	 * READ and atomics.
+	 */
 	if (wqe_info(wqe)->data != WR_DATA_GATHER) {
 		batch_fail(qp, -EINVAL);
 		return;
@@ -369,8 +379,8 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 }
 
 /*
- * An operation that no QP of this device supports. Applications call the function pointers without a NULL check, so the
- * pointer is set and the call makes the batch fail.
+ * An operation that no QP of this device supports. Applications call the function pointers without
+ * a NULL check, so the pointer is set and the call makes the batch fail.
  */
 
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_bytes, uint16_t mss)
@@ -405,7 +415,10 @@ void qp_init_ex(struct qp *qp)
 	ex->wr_start = wr_start;
 	ex->wr_complete = wr_complete;
 	ex->wr_abort = wr_abort;
-	/* As with rxe, only if they were requested: librpma concludes from the pointers what the QP supports. */
+	/*
+	 * As with rxe, only if they were requested: librpma concludes from the pointers what the QP
+	 * supports.
+	 */
 	if (qp->send_ops_flags & IBV_QP_EX_WITH_ATOMIC_WRITE)
 		ex->wr_atomic_write = wr_atomic_write;
 	if (qp->send_ops_flags & IBV_QP_EX_WITH_FLUSH)

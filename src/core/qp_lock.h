@@ -6,16 +6,19 @@
 #include "core/objects.h"
 
 /*
- * The lock of the data path of one QP (core/shard.h). A QP of shard 0, or that another transport than local carries, needs
- * engine.lock; a QP of another shard that is connected to a process of this host needs the lock of its shard. Before such a
- * QP is connected, it needs all locks.
+ * The lock of the data path of one QP (core/shard.h). A QP of shard 0, or that another transport
+ * than local carries, needs engine.lock; a QP of another shard that is connected to a process of
+ * this host needs the lock of its shard. Before such a QP is connected, it needs all locks.
  */
 
 /* The slow paths of the functions below. */
 enum qp_lock qp_lock_of_shard(struct qp *qp);
 void qp_unlock_of_shard(struct qp *qp, enum qp_lock kind);
 
-/* Returns what qp_unlock() must be given: the kind of lock can change while the thread waits for it. */
+/*
+ * Returns what qp_unlock() must be given: the kind of lock can change while the thread waits for
+ * it.
+ */
 static inline enum qp_lock qp_lock(struct qp *qp)
 {
 	if (__builtin_expect(qp->shard != 0, 0))

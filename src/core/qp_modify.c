@@ -66,7 +66,10 @@ static int retry_check(const struct qp *qp, const struct ibv_qp_attr *attr, int 
 	return 0;
 }
 
-/* Whether a QP with these attributes sends its packets in the same way. The other fields have no effect on Ethernet. */
+/*
+ * Whether a QP with these attributes sends its packets in the same way. The other fields have no
+ * effect on Ethernet.
+ */
 static bool path_is_same(const struct ibv_ah_attr *a, const struct ibv_ah_attr *b)
 {
 	return !memcmp(&a->grh.dgid, &b->grh.dgid, sizeof(a->grh.dgid)) &&
@@ -76,8 +79,8 @@ static bool path_is_same(const struct ibv_ah_attr *a, const struct ibv_ah_attr *
 }
 
 /*
- * A transport opens the path and allocates the responder resources in bind(). The responder continues in SQD, so that a
- * change there could affect requests in progress.
+ * A transport opens the path and allocates the responder resources in bind(). The responder
+ * continues in SQD, so that a change there could affect requests in progress.
  */
 static int bound_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
@@ -91,7 +94,10 @@ static int bound_check(const struct qp *qp, const struct ibv_qp_attr *attr, int 
 	return 0;
 }
 
-/* The device does not report IBV_DEVICE_AUTO_PATH_MIG: a QP has one path and its migration state is always MIGRATED. */
+/*
+ * The device does not report IBV_DEVICE_AUTO_PATH_MIG: a QP has one path and its migration state is
+ * always MIGRATED.
+ */
 static int migration_check(const struct ibv_qp_attr *attr, int mask)
 {
 	if (mask & IBV_QP_ALT_PATH)
@@ -225,7 +231,10 @@ static int qp_move(struct qp *qp, enum ibv_qp_state to)
 	return 0;
 }
 
-/* Ignores attributes that this XRC QP type does not have, as the kernel does: applications use one mask for both types. */
+/*
+ * Ignores attributes that this XRC QP type does not have, as the kernel does: applications use one
+ * mask for both types.
+ */
 static int mask_of_half(enum ibv_qp_type type, int mask)
 {
 	switch (type) {
@@ -273,7 +282,10 @@ int qp_modify_of_handle(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 	return qp_modify(qp, attr, mask_of_half(qp->type, mask));
 }
 
-/* The QPN whose owner process must be connected before the transition, or 0. XRC QPs always use the roce transport. */
+/*
+ * The QPN whose owner process must be connected before the transition, or 0. XRC QPs always use the
+ * roce transport.
+ */
 static uint32_t peer_to_request(const struct qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	const int needed = IBV_QP_STATE | IBV_QP_DEST_QPN;
@@ -290,8 +302,9 @@ struct resolved {
 };
 
 /*
- * Resolves the address vector of *attr, and then replaces *attr by resolved->attr. 0 or -errno. The checks of the transition follow, as
- * in Linux; they also refuse an invalid address vector, which is not resolved.
+ * Resolves the address vector of *attr, and then replaces *attr by resolved->attr. 0 or -errno. The
+ * checks of the transition follow, as in Linux; they also refuse an invalid address vector, which
+ * is not resolved.
  */
 static int qp_modify_open_path(const struct qp *qp, const struct ibv_qp_attr **attr, int mask,
 			       bool route_only, struct resolved *resolved)

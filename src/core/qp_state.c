@@ -8,10 +8,11 @@
 #include "base/util.h"
 
 /*
- * One table for each transport service, with a row for each state and a column for each next state: the attributes that
- * IBA 1.x §11.2.5.2 requires and permits for the transition. Transitions to RESET and ERR permit no other attribute. As in
- * Linux, for every driver, RESET does not lead to ERR: a QP in RESET has no work requests to flush. No transition leads to SQE: a QP
- * enters SQE only after a completion error.
+ * One table for each transport service, with a row for each state and a column for each next state:
+ * the attributes that IBA 1.x §11.2.5.2 requires and permits for the transition. Transitions to
+ * RESET and ERR permit no other attribute. As in Linux, for every driver, RESET does not lead to
+ * ERR: a QP in RESET has no work requests to flush. No transition leads to SQE: a QP enters SQE
+ * only after a completion error.
  */
 #define QP_STATES IBV_QPS_UNKNOWN
 
@@ -40,7 +41,10 @@ struct qp_transition {
 
 #define MIGRATION (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
 
-/* RC, UC and XRC. An XRC send QP has the requester attributes of RC, an XRC receive QP the responder attributes. */
+/*
+ * RC, UC and XRC. An XRC send QP has the requester attributes of RC, an XRC receive QP the
+ * responder attributes.
+ */
 #define CONN_INIT	  (IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
 #define CONN_RTR	  (IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
 #define CONN_RTR_OPTIONAL (IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX)
@@ -122,7 +126,10 @@ static const struct qp_transition xrc_send_transitions[QP_STATES][QP_STATES] = {
 
 #define XRC_RECV_SQD_OPTIONAL (CONN_SQD_OPTIONAL | IBV_QP_PORT | IBV_QP_TIMEOUT | RESPONDER_RTR)
 
-/* The responder. Of the requester attributes it has the ACK timeout and sq_psn, the initial PSN of its responses. */
+/*
+ * The responder. Of the requester attributes it has the ACK timeout and sq_psn, the initial PSN of
+ * its responses.
+ */
 static const struct qp_transition xrc_recv_transitions[QP_STATES][QP_STATES] = {
 	[IBV_QPS_RESET] = {ALONE, MUST(CONN_INIT, 0), NEVER, NEVER, NEVER, NEVER, NEVER},
 	[IBV_QPS_INIT] = {ALONE, MAY(CONN_INIT), MUST(CONN_RTR | RESPONDER_RTR, CONN_RTR_OPTIONAL),

@@ -59,8 +59,9 @@ int qp_table_add(struct qp_table *table, struct qp *qp)
 }
 
 /*
- * Fills the gap with a later QP of the same run of entries, if the search for that QP starts at or before the gap, and repeats
- * this with the gap that the move leaves (Knuth, The Art of Computer Programming, volume 3, section 6.4, algorithm R).
+ * Fills the gap with a later QP of the same run of entries, if the search for that QP starts at or
+ * before the gap, and repeats this with the gap that the move leaves (Knuth, The Art of Computer
+ * Programming, volume 3, section 6.4, algorithm R).
  */
 void qp_table_remove(struct qp_table *table, const struct qp *qp)
 {

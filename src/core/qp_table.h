@@ -7,9 +7,9 @@
 #include "core/objects.h"
 
 /*
- * The QPs of one process by QPN: a hash table with linear probing. The hash is the low bits of the QPN, which are random. The table
- * doubles when it is half full, up to IPC_SLOT_QPNS entries; then each QPN of the slot has an entry of its own. Owned by the
- * engine, whose lock guards it.
+ * The QPs of one process by QPN: a hash table with linear probing. The hash is the low bits of the
+ * QPN, which are random. The table doubles when it is half full, up to IPC_SLOT_QPNS entries; then
+ * each QPN of the slot has an entry of its own. Owned by the engine, whose lock guards it.
  */
 struct qp_table {
 	struct qp **entries; /* [mask + 1]; NULL: unused */
@@ -25,7 +25,10 @@ static inline struct qp *qp_table_get(const struct qp_table *table, uint32_t qpn
 {
 	uint32_t i = qpn & table->mask;
 
-	/* The search ends: QPNs 0 and 1 of the slot are not assigned, so at least two entries are unused. */
+	/*
+	 * The search ends: QPNs 0 and 1 of the slot are not assigned, so at least two entries are
+	 * unused.
+	 */
 	while (table->entries[i] && table->entries[i]->qpn != qpn)
 		i = (i + 1) & table->mask;
 	return table->entries[i];
@@ -38,7 +41,8 @@ int qp_table_add(struct qp_table *table, struct qp *qp) __attribute__((warn_unus
 void qp_table_remove(struct qp_table *table, const struct qp *qp);
 
 /*
- * Iterates over the QPs, starting with *cursor 0; NULL: the end. No QP may be added or removed during the iteration.
+ * Iterates over the QPs, starting with *cursor 0; NULL: the end. No QP may be added or removed
+ * during the iteration.
  */
 struct qp *qp_table_next(const struct qp_table *table, uint32_t *cursor);
 

@@ -14,7 +14,10 @@ static bool was_given_lately(const struct engine *engine, uint32_t low)
 	return engine->is_last_qpn[low / 8] & 1u << low % 8;
 }
 
-/* Adds a number to the last assigned ones in place of the oldest. The initial numbers are 0, which is not assigned. */
+/*
+ * Adds a number to the last assigned ones in place of the oldest. The initial numbers are 0, which
+ * is not assigned.
+ */
 static void qpn_note_given(struct engine *engine, uint32_t low)
 {
 	uint16_t *oldest = &engine->last_qpns[engine->qp_cursor++ % LAST_QPNS];
@@ -25,8 +28,9 @@ static void qpn_note_given(struct engine *engine, uint32_t low)
 }
 
 /*
- * Finds a free QPN of the shard; false: all are used. The number is random and not among the last LAST_QPNS assigned numbers, so that a
- * delayed packet for a destroyed QP does not reach a new QP. If QPN_TRIES attempts fail, the next free number is used.
+ * Finds a free QPN of the shard; false: all are used. The number is random and not among the last
+ * LAST_QPNS assigned numbers, so that a delayed packet for a destroyed QP does not reach a new QP.
+ * If QPN_TRIES attempts fail, the next free number is used.
  */
 static bool find_free(struct engine *engine, uint32_t shard, uint32_t *found)
 {

@@ -20,7 +20,10 @@
 #include "profile/link_rate.h"
 #include "profile/view.h"
 
-/* The vendor ID of this implementation: not an OUI, and different from the vendor ID of every rdma-core provider. */
+/*
+ * The vendor ID of this implementation: not an OUI, and different from the vendor ID of every
+ * rdma-core provider.
+ */
 #define VENDOR_ID	    0xffffffu
 #define VENDOR_PART_ID	    1u
 #define PKEY_DEFAULT	    0xffffu
@@ -32,7 +35,10 @@
 #define VIOLATIONS_MAX	    0xffffu /* IBA 1.x §14.2.5.6: 16-bit counters that saturate */
 #define MAX_AHS		    INT_MAX /* limited only by memory */
 
-/* Size of struct ibv_port_attr in applications built before rdma-core v13: up to and including `flags`. */
+/*
+ * Size of struct ibv_port_attr in applications built before rdma-core v13: up to and including
+ * `flags`.
+ */
 #define PORT_ATTR_COMPAT_BYTES offsetof(struct ibv_port_attr, port_cap_flags2)
 
 /* Returns the current device data; -EIO in a child after fork(). */
@@ -201,7 +207,10 @@ static uint32_t violations(uint64_t count)
 	return count < VIOLATIONS_MAX ? (uint32_t)count : VIOLATIONS_MAX;
 }
 
-/* Counts the packets with a wrong P_Key or Q_Key that this process received, not those of other processes. */
+/*
+ * Counts the packets with a wrong P_Key or Q_Key that this process received, not those of other
+ * processes.
+ */
 static void fill_violations(struct engine *engine, struct ibv_port_attr *attr)
 {
 	engine_lock(engine);
@@ -229,7 +238,10 @@ int query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_at
 	return 0;
 }
 
-/* The exported symbol serves applications built before struct ibv_port_attr grew; in verbs.h a macro hides it. */
+/*
+ * The exported symbol serves applications built before struct ibv_port_attr grew; in verbs.h a
+ * macro hides it.
+ */
 int(ibv_query_port)(struct ibv_context *context, uint8_t port_num,
 		    struct _compat_ibv_port_attr *attr)
 {
@@ -393,14 +405,19 @@ int query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 	values->comp_mask = 0;
 	if (!(wanted & IBV_VALUES_MASK_RAW_CLOCK))
 		return wanted ? EINVAL : 0;
-	/* In the unit of completion timestamps. Applications expect the whole value in tv_nsec, as device ticks. */
+	/*
+	 * In the unit of completion timestamps. Applications expect the whole value in tv_nsec, as
+	 * device ticks.
+	 */
 	values->raw_clock.tv_sec = 0;
 	values->raw_clock.tv_nsec = (long)clock_now_ns();
 	values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
 	return 0;
 }
 
-/* Returns 0: data are usually copied in ascending order of addresses, but not on every data path. */
+/*
+ * Returns 0: data are usually copied in ascending order of addresses, but not on every data path.
+ */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	(void)qp;

@@ -5,8 +5,8 @@
 #include <infiniband/verbs.h>
 
 /*
- * Provider entry points of the inline queries of verbs.h, called through verbs_context. They write no more bytes than
- * the size of the caller's structure.
+ * Provider entry points of the inline queries of verbs.h, called through verbs_context. They write
+ * no more bytes than the size of the caller's structure.
  */
 int query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 		    struct ibv_device_attr_ex *attr, size_t attr_bytes);

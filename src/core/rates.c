@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Converts static rates (IBA 1.x §9.11) between enum ibv_rate, multiples of 2.5 Gbit/s and Mbit/s. */
+/*
+ * Converts static rates (IBA 1.x §9.11) between enum ibv_rate, multiples of 2.5 Gbit/s and Mbit/s.
+ */
 
 #include <infiniband/verbs.h>
 #include <stddef.h>
@@ -10,8 +12,8 @@
 #define NOT_A_RATE (-1)
 
 /*
- * One rate. *mult* is NOT_A_RATE if the API defines no integral multiple of 2.5 Gbit/s. For 28 and 50 Gbit/s the API
- * defines a rounded multiple.
+ * One rate. *mult* is NOT_A_RATE if the API defines no integral multiple of 2.5 Gbit/s. For 28 and
+ * 50 Gbit/s the API defines a rounded multiple.
  */
 struct rate {
 	int mult;

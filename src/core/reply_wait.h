@@ -8,22 +8,31 @@
 #include "core/engine.h"
 
 /*
- * Whether the acknowledgement of a message waits for the reply of an application that waits for completion events
- * (docs/adr/0063). A thread of the peer is then woken once instead of twice.
+ * Whether the acknowledgement of a message waits for the reply of an application that waits for
+ * completion events (docs/adr/0063). A thread of the peer is then woken once instead of twice.
  */
 
-/* The longest time that an acknowledgement waits: a quarter of the shortest RTO of requesters of this project (roce/rtt.c). */
+/*
+ * The longest time that an acknowledgement waits: a quarter of the shortest RTO of requesters of
+ * this project (roce/rtt.c).
+ */
 #define REPLY_WAIT_NS 500000u
 
 /* Of one QP; its transport guards it. Zeroes: nothing waits. */
 struct reply_wait {
-	/* The turn of the application (cq_turns()) in which the last message arrived that was the first of a turn. */
+	/*
+	 * The turn of the application (cq_turns()) in which the last message arrived that was the
+	 * first of a turn.
+	 */
 	unsigned int turn;
 	bool has_turn;
 	bool is_expected; /* nothing else has arrived in this turn */
 };
 
-/* A request was executed. `cq`: where its QP's receive completions go. completes_recv: it was the end of a message that has one. */
+/*
+ * A request was executed. `cq`: where its QP's receive completions go. completes_recv: it was the
+ * end of a message that has one.
+ */
 static inline void reply_wait_on_request(struct reply_wait *wait, const struct cq *cq,
 					 bool completes_recv)
 {

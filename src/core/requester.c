@@ -7,7 +7,9 @@
 #include "core/qp.h"
 #include "core/wq.h"
 
-/* Checks the fields of a WQE: IBV_WC_SUCCESS, or the status that it completes with and *vendor_err. */
+/*
+ * Checks the fields of a WQE: IBV_WC_SUCCESS, or the status that it completes with and *vendor_err.
+ */
 static enum ibv_wc_status requester_check(struct send_wqe *wqe, enum vendor_err *vendor_err)
 {
 	const struct wr_opcode_info *info = wqe_info(wqe);
@@ -17,7 +19,9 @@ static enum ibv_wc_status requester_check(struct send_wqe *wqe, enum vendor_err 
 		*vendor_err = VENDOR_ERR_INJECTED;
 		return (enum ibv_wc_status)wqe->injected_status;
 	}
-	/* The SGEs of an atomic may be longer than its response, as with rdma-core's rxe provider. */
+	/*
+	 * The SGEs of an atomic may be longer than its response, as with rdma-core's rxe provider.
+	 */
 	if (exact_bytes && info->data == WR_DATA_SCATTER && wqe->length_bytes > exact_bytes)
 		wqe->length_bytes = exact_bytes;
 	if (wqe->length_bytes > MAX_MSG_BYTES ||

@@ -14,7 +14,8 @@
 /* What the transport does with the WQE at nxt. */
 enum requester_next {
 	REQUESTER_NEXT_SEND, /* send it */
-	REQUESTER_NEXT_EXECUTED, /* a local operation that was executed now or before; nxt was advanced */
+	/* a local operation that was executed now or before; nxt was advanced */
+	REQUESTER_NEXT_EXECUTED,
 	REQUESTER_NEXT_WAIT, /* wait until outstanding requests are complete (IBV_SEND_FENCE) */
 	REQUESTER_NEXT_FAIL, /* fail it with the error, after preceding WQEs are complete */
 };
@@ -39,10 +40,15 @@ enum requester_next requester_prepare(struct qp *qp, uint32_t requests_out,
  */
 void requester_fail(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_err);
 
-/* The time without a response after which a request is retried; 0: unlimited (IBA 1.x §9.9.2.1.1). */
+/*
+ * The time without a response after which a request is retried; 0: unlimited (IBA 1.x §9.9.2.1.1).
+ */
 uint64_t requester_ack_timeout_ns(const struct qp *qp);
 
-/* The end of the WQEs that may be sent. In SQD only WQEs that were started are finished (IBA 1.x §10.3.1.5). */
+/*
+ * The end of the WQEs that may be sent. In SQD only WQEs that were started are finished (IBA 1.x
+ * §10.3.1.5).
+ */
 static inline uint32_t requester_sendable_end(const struct qp *qp)
 {
 	if (__builtin_expect(qp->state == IBV_QPS_RTS, 1))
@@ -64,8 +70,8 @@ static inline void requester_begin(struct send_queue *sq)
 }
 
 /*
- * Limit of outstanding requests that have a response of their own (initiator depth). At least 1, as on NICs; with 0 such
- * a WQE would wait indefinitely.
+ * Limit of outstanding requests that have a response of their own (initiator depth). At least 1, as
+ * on NICs; with 0 such a WQE would wait indefinitely.
  */
 static inline uint32_t requester_depth(const struct qp *qp)
 {

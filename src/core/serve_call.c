@@ -20,7 +20,10 @@
 
 #define EVENTS 64
 
-/* The calls by which rsockets wait. orphan_child() closes the set in the child of a fork(): pub.epoll_fd is set.epoll_fd. */
+/*
+ * The calls by which rsockets wait. orphan_child() closes the set in the child of a fork():
+ * pub.epoll_fd is set.epoll_fd.
+ */
 struct serve {
 	union {
 		struct usrdma_serve pub;
@@ -92,7 +95,8 @@ static int take_own(const struct epoll_event *all, int n, struct epoll_event *ev
 enum serve_state {
 	SERVE_IDLE, /* nothing is pending */
 	SERVE_BUSY, /* work is pending */
-	SERVE_SIGNALLED, /* completion events were signalled; acknowledgements and doorbells may wait for a reply */
+	/* completion events were signalled; acknowledgements and doorbells may wait for a reply */
+	SERVE_SIGNALLED,
 };
 
 /* A complete round, before the thread sleeps. engine.lock held. */
@@ -107,8 +111,9 @@ static enum serve_state turn(struct engine *engine)
 }
 
 /*
- * Runs the transports after doorbells. If there are completion events, the thread may return to the application, which may reply,
- * so that packets that only acknowledge wait for the reply, as in engine_serve_wait().
+ * Runs the transports after doorbells. If there are completion events, the thread may return to the
+ * application, which may reply, so that packets that only acknowledge wait for the reply, as in
+ * engine_serve_wait().
  */
 static int run_after_doorbells(struct engine *engine, const struct epoll_event *events, int n,
 			       enum serve_state *state)
@@ -161,7 +166,9 @@ static int serve_until_events(struct serve *serve, struct epoll_event *events, i
 	struct epoll_event all[EVENTS];
 
 	for (;;) {
-		/* Doorbells do not prolong the wait: after the deadline the thread only looks once. */
+		/*
+		 * Doorbells do not prolong the wait: after the deadline the thread only looks once.
+		 */
 		bool is_late = is_past(deadline_ns);
 		int n = epoll_wait(serve->set.epoll_fd, all, EVENTS, left_ms(deadline_ns, state));
 		int own, ret;

@@ -63,7 +63,10 @@ enum vendor_err sge_check_cached(struct sge_cache *cache, const struct pd *pd,
 	uint64_t offset = sge->addr - cache->iova;
 
 	engine_assert_any_locked(pd->context->engine);
-	/* A failed comparison only means that the entry does not apply, also for an SGE without bytes. */
+	/*
+	 * A failed comparison only means that the entry does not apply, also for an SGE without
+	 * bytes.
+	 */
 	if (cache->mr_changes != pd->context->engine->mr_changes || cache->lkey != sge->lkey ||
 	    offset >= cache->length || sge->length > cache->length - offset ||
 	    (for_write && !cache->is_writable))

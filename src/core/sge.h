@@ -14,7 +14,9 @@ struct qp;
 struct sge_cache;
 struct send_wqe;
 
-/* The memory of a part of a WQE. The caller sets iov and max, sge_gather() sets the other fields. */
+/*
+ * The memory of a part of a WQE. The caller sets iov and max, sge_gather() sets the other fields.
+ */
 struct sge_iovs {
 	struct iovec *iov;
 	int max;	/* entries of iov; at least 1 */
@@ -33,9 +35,10 @@ enum vendor_err sge_gather(struct qp *qp, struct send_wqe *wqe, uint32_t offset,
 	__attribute__((warn_unused_result));
 
 /*
- * Copies the bytes [offset, offset + bytes) of a send WQE from its SGEs or inline data, or to its SGEs. Each SGE is
- * checked as by sge_gather(). Returns VENDOR_ERR_NONE, or the error of an invalid SGE (LKEY_BOUNDS: the SGEs are shorter);
- * part of the bytes may be copied then. The lock of the QP held.
+ * Copies the bytes [offset, offset + bytes) of a send WQE from its SGEs or inline data, or to its
+ * SGEs. Each SGE is checked as by sge_gather(). Returns VENDOR_ERR_NONE, or the error of an invalid
+ * SGE (LKEY_BOUNDS: the SGEs are shorter); part of the bytes may be copied then. The lock of the QP
+ * held.
  */
 enum vendor_err sge_copy_from(struct qp *qp, struct send_wqe *wqe, uint32_t offset, void *to,
 			      uint32_t bytes) __attribute__((warn_unused_result));
@@ -43,16 +46,16 @@ enum vendor_err sge_copy_to(struct qp *qp, struct send_wqe *wqe, uint32_t offset
 			    uint32_t bytes) __attribute__((warn_unused_result));
 
 /*
- * As sge_check(), for an SGE of the work queue that owns the cache. `pd` is the PD of all SGEs of that queue. engine.lock
- * or the lock of the shard held that guards the queue.
+ * As sge_check(), for an SGE of the work queue that owns the cache. `pd` is the PD of all SGEs of
+ * that queue. engine.lock or the lock of the shard held that guards the queue.
  */
 enum vendor_err sge_check_cached(struct sge_cache *cache, const struct pd *pd,
 				 const struct ibv_sge *sge, bool for_write, uint8_t **at)
 	__attribute__((warn_unused_result));
 
 /*
- * Checks one SGE of a WR of that PD. On success *at is the address of its first byte. Returns VENDOR_ERR_NONE or the
- * error.
+ * Checks one SGE of a WR of that PD. On success *at is the address of its first byte. Returns
+ * VENDOR_ERR_NONE or the error.
  */
 enum vendor_err sge_check(const struct pd *pd, const struct ibv_sge *sge, bool for_write,
 			  uint8_t **at);

@@ -112,8 +112,8 @@ static void shard_poll(struct engine *engine, uint32_t number)
 }
 
 /*
- * Whether a thread has polled shard 0 since the last call. To acquire its lock would withdraw the bias of that thread
- * (base/biased_lock.h).
+ * Whether a thread has polled shard 0 since the last call. To acquire its lock would withdraw the
+ * bias of that thread (base/biased_lock.h).
  */
 static bool is_base_polled(struct engine *engine)
 {
@@ -145,7 +145,10 @@ void shards_run_idle(struct engine *engine)
 		struct shard *shard = &engine->shards.each[i];
 		unsigned int uses = atomic_load_explicit(&shard->uses, memory_order_relaxed);
 
-		/* Its thread will run it; to acquire its lock would withdraw the bias (base/biased_lock.h). */
+		/*
+		 * Its thread will run it; to acquire its lock would withdraw the bias
+		 * (base/biased_lock.h).
+		 */
 		if (uses != engine->shards.uses_seen[i]) {
 			engine->shards.uses_seen[i] = uses;
 			continue;

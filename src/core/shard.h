@@ -20,7 +20,8 @@
  * engine.lock guards everything else, also the QPs of shard 0. Locks are acquired in the order of
  * the shards, engine.lock last:
  *
- *   engine_lock()       all locks. Calls that create, change or destroy objects, timers, and the engine thread.
+ *   engine_lock()       all locks. Calls that create, change or destroy objects, timers, and the
+ *                       engine thread.
  *   engine_lock_base()  engine.lock only. The data path of shard 0. In addition to the lock of a
  *                       shard: what rarely happens on its data path and concerns objects of the
  *                       process, as errors, timers, doorbells and memory windows.
@@ -60,7 +61,8 @@ struct shards {
 	struct shard each[SHARDS]; /* each[0] is not used */
 	uint8_t unused[64];
 	unsigned int uses_seen[SHARDS]; /* by shards_run_idle(); engine.lock */
-	atomic_uint polls_seen; /* value of engine.polls when a thread of another shard looked last */
+	/* value of engine.polls when a thread of another shard looked last */
+	atomic_uint polls_seen;
 };
 
 /*
@@ -76,13 +78,15 @@ bool shards_open(struct engine *engine);
 void shards_init_locks_in_child(struct engine *engine);
 
 /*
- * The shard for a new QP: that of its thread domain, or else of the calling thread. 0 if another shard does not support the QP:
- * one with an SRQ or a completion channel, or of a type other than RC and UC.
+ * The shard for a new QP: that of its thread domain, or else of the calling thread. 0 if another
+ * shard does not support the QP: one with an SRQ or a completion channel, or of a type other than
+ * RC and UC.
  */
 uint32_t shard_choose(const struct qp *qp);
 
 /*
- * Polls the shards of `numbers` (bits; struct cq) other than 0. Returns whether shard 0 need not be polled now.
+ * Polls the shards of `numbers` (bits; struct cq) other than 0. Returns whether shard 0 need not be
+ * polled now.
  */
 bool shards_poll(struct engine *engine, uint32_t numbers);
 

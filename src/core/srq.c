@@ -155,7 +155,10 @@ static int init_attr_check_xrc(const struct ibv_context *context,
 	return attr->xrcd->context != context || attr->cq->context != context ? -EINVAL : 0;
 }
 
-/* Tag-matching SRQs (IBV_SRQT_TM) are not supported; the device reports no tag-matching capabilities. */
+/*
+ * Tag-matching SRQs (IBV_SRQT_TM) are not supported; the device reports no tag-matching
+ * capabilities.
+ */
 static int core_srq_init_attr_check(const struct ibv_context *context,
 				    const struct ibv_srq_init_attr_ex *attr)
 {
@@ -219,8 +222,8 @@ static void rq_move(const struct recv_queue *from, struct recv_queue *to)
 }
 
 /*
- * Allocates an empty queue for srq_resize(). Called without engine.lock: the application's allocator may call verbs, or wait for a
- * thread that does.
+ * Allocates an empty queue for srq_resize(). Called without engine.lock: the application's
+ * allocator may call verbs, or wait for a thread that does.
  */
 static int srq_alloc_queue(struct srq *srq, uint32_t max_wr, struct recv_queue *queue)
 {
@@ -235,7 +238,10 @@ static int srq_alloc_queue(struct srq *srq, uint32_t max_wr, struct recv_queue *
 	return recv_queue_init(queue, &max_wr, &max_sge, srq->pd, QUEUE_SRQ);
 }
 
-/* Exchanges the queue of the SRQ for an empty one with the requested max_wr. The caller frees *queue, the former queue. */
+/*
+ * Exchanges the queue of the SRQ for an empty one with the requested max_wr. The caller frees
+ * *queue, the former queue.
+ */
 static int srq_resize(struct srq *srq, uint32_t max_wr, struct recv_queue *queue)
 {
 	struct recv_queue before = srq->rq;
@@ -248,7 +254,10 @@ static int srq_resize(struct srq *srq, uint32_t max_wr, struct recv_queue *queue
 	return 0;
 }
 
-/* IBA 1.x §11.2.3.3: if the SRQ has fewer WQEs than the limit when it is armed, the event is generated immediately. */
+/*
+ * IBA 1.x §11.2.3.3: if the SRQ has fewer WQEs than the limit when it is armed, the event is
+ * generated immediately.
+ */
 static void srq_arm(struct srq *srq, uint32_t limit)
 {
 	srq->limit = limit;

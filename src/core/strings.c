@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Strings for the enums of the API. They are part of the interface: applications print them beside those of rdma-core, and
- * some compare them.
+ * Strings for the enums of the API. They are part of the interface: applications print them beside
+ * those of rdma-core, and some compare them.
  */
 
 #include <infiniband/verbs.h>
@@ -84,7 +84,9 @@ static const char *const wc_status_names[] = {
 	[IBV_WC_TM_RNDV_INCOMPLETE] = "TM software rendezvous",
 };
 
-/* Returns the string of *value*; UNNAMED for a negative value or one that the enum does not define. */
+/*
+ * Returns the string of *value*; UNNAMED for a negative value or one that the enum does not define.
+ */
 static const char *strings_name_of(const char *const *names, size_t count, long value)
 {
 	if (value < 0 || (size_t)value >= count || !names[value])

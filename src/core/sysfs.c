@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The two sysfs helpers of the ABI, for applications that read sysfs themselves. This implementation has no files in
- * sysfs and does not use these functions.
+ * The two sysfs helpers of the ABI, for applications that read sysfs themselves. This
+ * implementation has no files in sysfs and does not use these functions.
  */
 
 #include <errno.h>

@@ -4,7 +4,10 @@
 
 #include "base/trace.h"
 
-/* The trace points of the verbs: names and printers, which the emitting functions and the command `usrdma trace` use. */
+/*
+ * The trace points of the verbs: names and printers, which the emitting functions and the command
+ * `usrdma trace` use.
+ */
 
 extern const struct trace_point point_wr_posted;
 extern const struct trace_point point_recv_posted;

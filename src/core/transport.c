@@ -73,8 +73,8 @@ static bool is_routed(const struct engine *engine)
 }
 
 /*
- * Linux derives the MAC address from a link-local destination if the source GID is of type RoCE v1, and resolves all other
- * destinations. Only the GID tables of profiles contain this type.
+ * Linux derives the MAC address from a link-local destination if the source GID is of type RoCE v1,
+ * and resolves all other destinations. Only the GID tables of profiles contain this type.
  */
 static bool is_derived(struct device *device, const struct ibv_global_route *grh)
 {

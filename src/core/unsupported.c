@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * API calls for features that the device does not have. They report EOPNOTSUPP, so that applications use the code path
- * for hardware without the feature.
+ * API calls for features that the device does not have. They report EOPNOTSUPP, so that
+ * applications use the code path for hardware without the feature.
  */
 
 #include <errno.h>

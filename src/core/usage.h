@@ -7,9 +7,10 @@
 #include "ipc/segment.h"
 
 /*
- * What each QP transferred and how full each CQ is, for `usrdma top`. The numbers are in the segment, which the daemon reads
- * at any time: the data path stores them, and no request to the process is necessary. A QP or CQ that has no entry in a
- * segment counts in a variable that is not read.
+ * What each QP transferred and how full each CQ is, for `usrdma top`. The numbers are in the
+ * segment, which the daemon reads at any time: the data path stores them, and no request to the
+ * process is necessary. A QP or CQ that has no entry in a segment counts in a variable that is not
+ * read.
  */
 struct engine;
 struct qp;
@@ -19,7 +20,8 @@ extern struct segment_qp_usage usage_unread_qp;
 extern struct segment_cq usage_unread_cq;
 
 /*
- * Makes the CQs of a new QP visible: they get an entry, if the table has one left. engine.lock held.
+ * Makes the CQs of a new QP visible: they get an entry, if the table has one left. engine.lock
+ * held.
  */
 void usage_show_cqs(struct engine *engine, struct qp *qp);
 

@@ -6,7 +6,10 @@
 
 struct ibv_wc;
 
-/* Vendor error of a completion (ibv_wc.vendor_err): the check that failed. Documented in docs/completion-errors.md. */
+/*
+ * Vendor error of a completion (ibv_wc.vendor_err): the check that failed. Documented in
+ * docs/completion-errors.md.
+ */
 enum vendor_err {
 	VENDOR_ERR_NONE,
 	VENDOR_ERR_FLUSHED,	   /* the QP was in ERR, or entered ERR while this WR was queued */
@@ -27,12 +30,14 @@ enum vendor_err {
 	VENDOR_ERR_REMOTE_RECV,	   /* the peer's receive WR was invalid (length, lkey) */
 	VENDOR_ERR_MSG_LENGTH,	   /* the message exceeds the port's max_msg_sz */
 	VENDOR_ERR_MEMORY_GONE,	   /* the MR's pages cannot be accessed any more */
-	VENDOR_ERR_NOT_INVALIDATABLE, /* LOCAL_INV or SEND_INV of a key that is not a bound type 2 MW */
-	VENDOR_ERR_AH_PD,	      /* the address handle belongs to another PD than the QP */
+	/* LOCAL_INV or SEND_INV of a key that is not a bound type 2 MW */
+	VENDOR_ERR_NOT_INVALIDATABLE,
+	VENDOR_ERR_AH_PD,	    /* the address handle belongs to another PD than the QP */
 	VENDOR_ERR_DATAGRAM_LENGTH, /* the datagram exceeds the port's MTU */
 	VENDOR_ERR_WINDOW,   /* bind of an unknown window, or of a type 2 window that is bound */
 	VENDOR_ERR_INJECTED, /* a fault point completed the WR (base/fault.h) */
-	VENDOR_ERR_READ_DEPTH, /* remote: more outstanding READs and atomics than max_dest_rd_atomic */
+	/* remote: more outstanding READs and atomics than max_dest_rd_atomic */
+	VENDOR_ERR_READ_DEPTH,
 	VENDOR_ERR_PATH_MTU, /* path_mtu of the two QPs differs */
 	VENDOR_ERR_COUNT
 };

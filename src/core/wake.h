@@ -11,7 +11,10 @@
 
 struct engine;
 
-/* A socket whose other end is the doorbell of another process, or an eventfd. Closed when the last reference ends. */
+/*
+ * A socket whose other end is the doorbell of another process, or an eventfd. Closed when the last
+ * reference ends.
+ */
 struct doorbell {
 	int fd; /* -1: closed, in the child of a fork() */
 	bool is_eventfd;
@@ -42,7 +45,10 @@ bool doorbell_is_shared(const struct doorbell *doorbell);
 /* Ends a reference. NULL is allowed. */
 void doorbell_put(struct doorbell *doorbell);
 
-/* In the child of a fork(): closes the copy of the socket. The threads that had other references do not exist there. */
+/*
+ * In the child of a fork(): closes the copy of the socket. The threads that had other references do
+ * not exist there.
+ */
 void doorbell_disown(struct doorbell *doorbell);
 
 /* Sends one message of one byte, or adds one unit. Does not block. */

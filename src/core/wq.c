@@ -122,7 +122,10 @@ void sq_cut(struct qp *qp, uint32_t head)
 	}
 }
 
-/* Counts a completed send WQE. Atomics and local operations (bind, local invalidate) have no counter. */
+/*
+ * Counts a completed send WQE. Atomics and local operations (bind, local invalidate) have no
+ * counter.
+ */
 static void count_send(const struct qp *qp, const struct send_wqe *wqe, bool is_success)
 {
 	unsigned int op = wqe_info(wqe)->comp_cntr_op;

@@ -11,7 +11,10 @@
  * are mapped without reserve, so that unused entries take no memory.
  */
 
-/* Computes the sizes, maps the queues, and writes the sizes back. 0; -EINVAL: above a limit; -ENOMEM. */
+/*
+ * Computes the sizes, maps the queues, and writes the sizes back. 0; -EINVAL: above a limit;
+ * -ENOMEM.
+ */
 int send_queue_init(struct send_queue *sq, struct ibv_qp_cap *cap, struct pd *pd)
 	__attribute__((warn_unused_result));
 int recv_queue_init(struct recv_queue *rq, uint32_t *max_wr, uint32_t *max_sge, struct pd *pd,
@@ -25,16 +28,22 @@ void recv_queue_reset(struct recv_queue *rq);
 void sq_cut(struct qp *qp, uint32_t head);
 
 /*
- * Retires the WQE at una. A success is reported if the WQE is signaled; an error is always reported, with vendor_err.
- * byte_len of the completion is set for READs and atomics.
+ * Retires the WQE at una. A success is reported if the WQE is signaled; an error is always
+ * reported, with vendor_err. byte_len of the completion is set for READs and atomics.
  */
 void sq_retire(struct qp *qp, enum ibv_wc_status status, enum vendor_err vendor_err);
 
-/* Completes every queued send with WR_FLUSH_ERR, oldest first; then every receive of the QP's own queue. */
+/*
+ * Completes every queued send with WR_FLUSH_ERR, oldest first; then every receive of the QP's own
+ * queue.
+ */
 void sq_flush(struct qp *qp);
 void rq_flush(struct qp *qp);
 
-/* A dequeued receive WQE: a copy, because its entry may be posted to again before the message is complete. */
+/*
+ * A dequeued receive WQE: a copy, because its entry may be posted to again before the message is
+ * complete.
+ */
 struct recv_taken {
 	uint64_t wr_id;
 	uint32_t num_sge;
@@ -42,14 +51,14 @@ struct recv_taken {
 };
 
 /*
- * Returns the length of the oldest receive WQE of the QP's own queue or its SRQ; the WQE stays in the queue. false:
- * empty queue.
+ * Returns the length of the oldest receive WQE of the QP's own queue or its SRQ; the WQE stays in
+ * the queue. false: empty queue.
  */
 bool rq_peek(const struct qp *qp, uint64_t *room_bytes);
 
 /*
- * Dequeues the oldest receive WQE of the QP's own queue or its SRQ. false: empty queue. Reports the SRQ limit event
- * when the limit is crossed.
+ * Dequeues the oldest receive WQE of the QP's own queue or its SRQ. false: empty queue. Reports the
+ * SRQ limit event when the limit is crossed.
  */
 bool rq_take(struct qp *qp, struct recv_taken *taken);
 

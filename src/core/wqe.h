@@ -8,7 +8,10 @@
 
 #include "core/sge_cache.h"
 
-/* The layout of send and receive queues and of their WQEs. core/wq.h has the functions of the queues. */
+/*
+ * The layout of send and receive queues and of their WQEs. core/wq.h has the functions of the
+ * queues.
+ */
 
 struct ah;
 struct pd;
@@ -50,7 +53,10 @@ enum send_wqe_state {
 	SEND_WQE_DONE, /* succeeded; preceding WQEs are still outstanding */
 };
 
-/* A WQE of a send queue. The fixed part is followed by the SGEs or, if is_inline, by the inline data. */
+/*
+ * A WQE of a send queue. The fixed part is followed by the SGEs or, if is_inline, by the inline
+ * data.
+ */
 struct send_wqe {
 	uint64_t wr_id;
 	uint32_t opcode : 8;	   /* enum ibv_wr_opcode */
@@ -61,7 +67,8 @@ struct send_wqe {
 	uint64_t remote_addr;
 	uint32_t rkey;
 	union {
-		uint32_t message_seq; /* shared memory: number of the message, from ring_first_ssn() on */
+		/* shared memory: number of the message, from ring_first_ssn() on */
+		uint32_t message_seq;
 		uint32_t first_psn; /* RoCE: PSN of the first packet */
 	};
 	union {
@@ -97,15 +104,18 @@ struct send_wqe {
 	};
 };
 
-/* What completions and reports call the length of the WR: of its message, or of the range of a FLUSH. */
+/*
+ * What completions and reports call the length of the WR: of its message, or of the range of a
+ * FLUSH.
+ */
 static inline uint32_t send_wqe_reported_bytes(const struct send_wqe *wqe)
 {
 	return wqe->opcode == IBV_WR_FLUSH ? (uint32_t)wqe->flush_length_bytes : wqe->length_bytes;
 }
 
 /*
- * Send WQEs. [una, nxt) are outstanding, [nxt, head) are not sent yet; of these, [nxt, begun) were sent before and will
- * be sent again. Guarded by the lock of the QP (qp_lock.h).
+ * Send WQEs. [una, nxt) are outstanding, [nxt, head) are not sent yet; of these, [nxt, begun) were
+ * sent before and will be sent again. Guarded by the lock of the QP (qp_lock.h).
  */
 struct send_queue {
 	uint8_t *slots;

@@ -59,7 +59,10 @@ bool wr_batch_open(struct qp *qp)
 	enum qp_lock lock = qp_lock(qp);
 	int ret = wr_batch_await(qp, &lock);
 
-	/* The batch of the parent's thread is of no use in the child of a fork(), where wr_complete fails with EIO. */
+	/*
+	 * The batch of the parent's thread is of no use in the child of a fork(), where wr_complete
+	 * fails with EIO.
+	 */
 	if (ret != -EINVAL) {
 		batch->owner = thread_id();
 		batch->is_stale = false;

@@ -100,8 +100,10 @@ int xrcd_close(struct ibv_xrcd *ibxrcd)
 	return 0;
 }
 
-/* Assigns the next free SRQ number. Cyclic assignment delays reuse, so that a request for a destroyed SRQ does not reach a
- * new SRQ. 0 or -errno. */
+/*
+ * Assigns the next free SRQ number. Cyclic assignment delays reuse, so that a request for a
+ * destroyed SRQ does not reach a new SRQ. 0 or -errno.
+ */
 static int xrc_take_number(struct engine *engine, struct srq *srq)
 {
 	uint32_t low;

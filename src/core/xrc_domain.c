@@ -11,8 +11,9 @@
 #include "core/xrc.h"
 
 /*
- * The XRC domains that this process has open. The daemon maps the inode of a domain to a domain id. All processes that
- * open the same inode get the same id; a process without access to the file cannot guess it.
+ * The XRC domains that this process has open. The daemon maps the inode of a domain to a domain id.
+ * All processes that open the same inode get the same id; a process without access to the file
+ * cannot guess it.
  */
 
 static struct xrc_domain *xrc_domain_find_inode(const struct engine *engine,
@@ -67,8 +68,10 @@ void xrc_domain_close(struct engine *engine, struct xrc_domain *domain)
 	free(domain);
 }
 
-/* Sends the IPC_XRCD_CLOSE requests that xrc_domain_close_later() could not send; otherwise the daemon still counts these
- * domains as open in this process. Called without engine.lock. */
+/*
+ * Sends the IPC_XRCD_CLOSE requests that xrc_domain_close_later() could not send; otherwise the
+ * daemon still counts these domains as open in this process. Called without engine.lock.
+ */
 static void send_closings(struct engine *engine)
 {
 	struct xrc_domain *domain = NULL;
@@ -87,7 +90,10 @@ static void send_closings(struct engine *engine)
 	} while (domain);
 }
 
-/* Adds an xrcd to a domain that this process has open. NULL: the domain is not open. engine.lock held. */
+/*
+ * Adds an xrcd to a domain that this process has open. NULL: the domain is not open. engine.lock
+ * held.
+ */
 static struct xrc_domain *open_again(struct engine *engine, struct device *device,
 				     const struct stat *file)
 {
@@ -99,8 +105,11 @@ static struct xrc_domain *open_again(struct engine *engine, struct device *devic
 	return domain;
 }
 
-/* Adds a domain to the engine's list after the daemon opened it (a domain without inode is local to the process). If
- * another thread opened the same inode at the same time, that thread's domain is returned. */
+/*
+ * Adds a domain to the engine's list after the daemon opened it (a domain without inode is local to
+ * the process). If another thread opened the same inode at the same time, that thread's domain is
+ * returned.
+ */
 static struct xrc_domain *enlist(struct engine *engine, struct xrc_domain *domain,
 				 const struct stat *file)
 {
@@ -173,14 +182,20 @@ struct xrc_domain *xrc_domain_put(struct engine *engine, struct xrc_domain *doma
 	if (!engine->is_orphan)
 		xrc_forward_domain_closed(engine, domain);
 	list_del(&domain->node);
-	/* A child after fork() has no connection to the daemon, and its parent still has the domain open. */
+	/*
+	 * A child after fork() has no connection to the daemon, and its parent still has the domain
+	 * open.
+	 */
 	if (domain->id && !engine->is_orphan && !engine->is_fatal)
 		return domain;
 	free(domain);
 	return NULL;
 }
 
-/* Delay before IPC_XRCD_CLOSE is retried after -EAGAIN: another thread waits for the daemon, or the socket is full. */
+/*
+ * Delay before IPC_XRCD_CLOSE is retried after -EAGAIN: another thread waits for the daemon, or the
+ * socket is full.
+ */
 #define CLOSING_RETRY_NS (10 * CLOCK_NS_PER_MS)
 
 static void closing_timer(struct timer *timer, uint64_t now_ns)

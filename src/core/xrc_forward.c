@@ -9,7 +9,10 @@
 #include "core/lock_check.h"
 #include "core/xrc_remote.h"
 
-/* A message that waits for space. It does not refer to the object that sent it. Freed when it was sent. */
+/*
+ * A message that waits for space. It does not refer to the object that sent it. Freed when it was
+ * sent.
+ */
 struct pending_msg {
 	struct list_head node; /* xrc_forward_queue.pending */
 	struct xrc_forward_msg msg;
@@ -49,7 +52,10 @@ static int send_now(struct engine *engine, uint32_t slot, const struct xrc_forwa
 	if (!carrier)
 		return -EOPNOTSUPP;
 	xrc_forward_encode(msg, &frame);
-	/* ATTACH is the first message to an executor. Before XRC_REMOTE_OPEN, xrc_remote_connect() has connected. */
+	/*
+	 * ATTACH is the first message to an executor. Before XRC_REMOTE_OPEN, xrc_remote_connect()
+	 * has connected.
+	 */
 	return carrier->send(engine, slot, frame.pieces, frame.count,
 			     msg->type == XRC_FORWARD_ATTACH);
 }
@@ -79,8 +85,9 @@ int xrc_forward_send(struct engine *engine, uint32_t slot, const struct xrc_forw
 }
 
 /*
- * Whether the message may become pending. The number of most messages is limited by the objects of this process: one
- * DETACH for each QP, one CLOSE for each remote handle, one EVENT of each kind for each QP.
+ * Whether the message may become pending. The number of most messages is limited by the objects of
+ * this process: one DETACH for each QP, one CLOSE for each remote handle, one EVENT of each kind
+ * for each QP.
  */
 static bool may_become_pending(struct xrc_forward_queue *queue, const struct xrc_forward_msg *msg)
 {

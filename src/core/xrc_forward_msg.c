@@ -66,7 +66,9 @@ static bool event_is_legal(const struct xrc_forward_msg *msg)
 	}
 }
 
-/* The process that sends a message: the target QP process, or the other process, which sends to it. */
+/*
+ * The process that sends a message: the target QP process, or the other process, which sends to it.
+ */
 enum sender {
 	SENDER_TARGET,
 	SENDER_OTHER,
@@ -118,7 +120,9 @@ void xrc_forward_encode(const struct xrc_forward_msg *msg, struct xrc_forward_fr
 	memcpy(frame->head + sizeof(hdr), (const uint8_t *)msg + BODY_OFFSET, row->body_bytes);
 	frame->count = 1;
 	if (row->has_packet) {
-		/* The packet is sent unchanged, except for the ICRC, which the sender has verified. */
+		/*
+		 * The packet is sent unchanged, except for the ICRC, which the sender has verified.
+		 */
 		packet = &msg->request.packet;
 		len += packet_build_headers(packet, frame->head + len);
 		frame->pieces[1] = (struct iovec){

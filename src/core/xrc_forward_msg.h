@@ -11,12 +11,13 @@
 #include "wire/packet.h"
 
 /*
- * The messages that two processes of a host exchange about an XRC target QP (IBA A14; ADR 0020). The target QP process
- * is the process that created the QP. An executor is a process that owns SRQs of the QP's domain and executes the
- * requests that name them. A remote handle is a handle of the QP in another process (ibv_open_qp(3)).
+ * The messages that two processes of a host exchange about an XRC target QP (IBA A14; ADR 0020).
+ * The target QP process is the process that created the QP. An executor is a process that owns SRQs
+ * of the QP's domain and executes the requests that name them. A remote handle is a handle of the
+ * QP in another process (ibv_open_qp(3)).
  *
- * A burst is a series of requests that the target QP process forwards to one executor until all are reported. Bursts
- * and requests are numbered.
+ * A burst is a series of requests that the target QP process forwards to one executor until all are
+ * reported. Bursts and requests are numbered.
  */
 enum xrc_forward_type {
 	/* target QP process to executor */
@@ -67,7 +68,8 @@ struct xrc_forward_report {
 	uint32_t serial;
 	uint32_t psn; /* the executor's expected PSN */
 	uint32_t msn;
-	uint32_t disposition; /* of the request `serial`: a value of roce/disposition.h, checked by the receiver */
+	/* of the request `serial`: a value of roce/disposition.h, checked by the receiver */
+	uint32_t disposition;
 	uint8_t is_inside; /* the current message is incomplete */
 	uint8_t reserved[3];
 };
@@ -114,7 +116,10 @@ struct xrc_forward_msg {
 	};
 };
 
-/* The wire format is the type and the QPN, the member of the union, and the packet of REQUEST and REPLAY. */
+/*
+ * The wire format is the type and the QPN, the member of the union, and the packet of REQUEST and
+ * REPLAY.
+ */
 #define XRC_FORWARD_HDR_BYTES (2 * sizeof(uint32_t))
 
 static_assert(sizeof(struct xrc_forward_attach) == 72, "no padding is sent");
@@ -150,9 +155,9 @@ static inline uint32_t xrc_slot_of(uint32_t number)
 void xrc_forward_encode(const struct xrc_forward_msg *msg, struct xrc_forward_frame *frame);
 
 /*
- * Decodes a message from `from_slot` to `to_slot` and checks everything that does not depend on the state of the
- * receiver: type, length, direction, and the range of each field. The packet's payload points into `bytes`. 0 or
- * -EBADMSG.
+ * Decodes a message from `from_slot` to `to_slot` and checks everything that does not depend on the
+ * state of the receiver: type, length, direction, and the range of each field. The packet's payload
+ * points into `bytes`. 0 or -EBADMSG.
  */
 int xrc_forward_decode(struct xrc_forward_msg *msg, const uint8_t *bytes, uint32_t len,
 		       uint32_t from_slot, uint32_t to_slot) __attribute__((warn_unused_result));

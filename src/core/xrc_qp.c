@@ -11,8 +11,9 @@
 #include "core/xrc_remote.h"
 
 /*
- * The handles of an XRC receive QP. ibv_open_qp() adds a handle with its own events; all handles refer to the
- * same QP. The QP is freed with its last handle, which need not be the handle of its creator (ibv_open_qp(3)).
+ * The handles of an XRC receive QP. ibv_open_qp() adds a handle with its own events; all handles
+ * refer to the same QP. The QP is freed with its last handle, which need not be the handle of its
+ * creator (ibv_open_qp(3)).
  */
 
 static int open_attr_check(const struct context *context, const struct ibv_qp_open_attr *attr)
@@ -94,7 +95,10 @@ static int xrc_handle_open(struct qp *handle, uint32_t qpn)
 	return 0;
 }
 
-/* Connects to the process that created the QP. Called without engine.lock: a slow daemon delays only this caller. */
+/*
+ * Connects to the process that created the QP. Called without engine.lock: a slow daemon delays
+ * only this caller.
+ */
 static int connect_creator(struct engine *engine, const struct ibv_qp_open_attr *attr)
 {
 	const struct xrc_domain *domain = to_xrcd(attr->xrcd)->domain;

@@ -11,15 +11,17 @@
 #include "core/xrc_forward.h"
 
 /*
- * Remote open: XRC target QPs that are open in other processes than their creator's (ibv_open_qp(3)). The creator's
- * process, the server, owns the QP; the QP ends with that process at the latest. The process with a remote handle, the
- * client, sends the handle's operations to the server and receives the QP's events. The client proves access with the
- * id of the QP's domain. A remote handle permits all operations that the creator's handle permits.
+ * Remote open: XRC target QPs that are open in other processes than their creator's
+ * (ibv_open_qp(3)). The creator's process, the server, owns the QP; the QP ends with that process
+ * at the latest. The process with a remote handle, the client, sends the handle's operations to the
+ * server and receives the QP's events. The client proves access with the id of the QP's domain. A
+ * remote handle permits all operations that the creator's handle permits.
  */
 
 /*
- * In the client: the QP of a remote handle. Guarded by engine.lock; freed with the handle. After an OPEN timed out it
- * has no handle (orphaned); then it is freed when the result arrives or the server exits.
+ * In the client: the QP of a remote handle. Guarded by engine.lock; freed with the handle. After an
+ * OPEN timed out it has no handle (orphaned); then it is freed when the result arrives or the
+ * server exits.
  */
 struct xrc_remote_qp {
 	struct list_head node; /* xrc_remote.qps or xrc_remote.orphaned */
@@ -36,7 +38,9 @@ struct xrc_remote {
 	struct list_head orphaned; /* client: struct xrc_remote_qp of timed-out OPENs */
 	struct list_head calls;	   /* client: struct remote_call, outstanding operations */
 	uint32_t serial;	   /* client: of the last operation */
-	/* Client: incremented when a result arrived, there is space, or a server exited; a futex. */
+	/*
+	 * Client: incremented when a result arrived, there is space, or a server exited; a futex.
+	 */
 	_Atomic uint32_t changes;
 	struct list_head clients; /* server: struct xrc_remote_client */
 };
@@ -53,14 +57,16 @@ bool xrc_remote_is_possible(const struct engine *engine, const struct xrc_domain
 			    uint32_t qpn);
 
 /*
- * To be called before xrc_remote_open() and without engine.lock: requests a connection to the owner of the QPN. 0 or
- * -errno; -EINVAL: the QPN has no owner; -EIO: the daemon is gone. Blocks until the daemon replies.
+ * To be called before xrc_remote_open() and without engine.lock: requests a connection to the owner
+ * of the QPN. 0 or -errno; -EINVAL: the QPN has no owner; -EIO: the daemon is gone. Blocks until
+ * the daemon replies.
  */
 int xrc_remote_connect(struct engine *engine, uint32_t qpn) __attribute__((warn_unused_result));
 
 /*
- * The operations of a remote handle. Each waits up to 5 s for the server. All are called with engine.lock held, and
- * release it while they wait. 0 or -errno; -EIO: the server exited; -ETIMEDOUT.
+ * The operations of a remote handle. Each waits up to 5 s for the server. All are called with
+ * engine.lock held, and release it while they wait. 0 or -errno; -EIO: the server exited;
+ * -ETIMEDOUT.
  */
 int xrc_remote_open(struct qp *handle, uint32_t qpn) __attribute__((warn_unused_result));
 int xrc_remote_query(struct qp *handle, struct ibv_qp_attr *attr)

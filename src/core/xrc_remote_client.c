@@ -97,8 +97,8 @@ static int remote_call_send(struct remote_call *call, const struct xrc_forward_m
 }
 
 /*
- * Sends an operation, whose serial is call->serial, and waits for the result. 0, or the error of the server or of the
- * connection to it.
+ * Sends an operation, whose serial is call->serial, and waits for the result. 0, or the error of
+ * the server or of the connection to it.
  */
 static int remote_call_execute(struct remote_call *call, const struct xrc_forward_msg *msg)
 {
@@ -141,8 +141,8 @@ static void post_close(struct engine *engine, uint32_t slot, uint32_t qpn)
 }
 
 /*
- * After an OPEN timed out: stores its serial, so that a late positive result is followed by CLOSE. Otherwise the server
- * would count a handle that does not exist.
+ * After an OPEN timed out: stores its serial, so that a late positive result is followed by CLOSE.
+ * Otherwise the server would count a handle that does not exist.
  */
 static void remote_qp_orphan(struct engine *engine, struct xrc_remote_qp *qp, uint32_t serial)
 {
@@ -238,7 +238,10 @@ void xrc_remote_close(struct qp *handle)
 		.type = XRC_REMOTE_CLOSE, .qpn = handle->qpn, .operation.serial = call.serial};
 
 	list_del(&handle->remote->node);
-	/* Without a result the server has exited, or it closes the handle when it receives the operation. */
+	/*
+	 * Without a result the server has exited, or it closes the handle when it receives the
+	 * operation.
+	 */
 	if (handle_execute(handle, &call, &msg) == -ETIMEDOUT && !call.is_sent)
 		post_close(engine, call.slot, handle->qpn);
 	free(handle->remote);

@@ -8,13 +8,13 @@
 #include "core/xrc_remote.h"
 
 /*
- * Remote open of an XRC target QP, server side: executes the operations of other processes' handles, and sends the QP's
- * events to these processes.
+ * Remote open of an XRC target QP, server side: executes the operations of other processes'
+ * handles, and sends the QP's events to these processes.
  */
 
 /*
- * Another process with handles of a QP of this process. It holds a reference to the QP and its domain. Freed with the
- * last handle or when that process exits.
+ * Another process with handles of a QP of this process. It holds a reference to the QP and its
+ * domain. Freed with the last handle or when that process exits.
  */
 struct xrc_remote_client {
 	struct list_head node;	  /* xrc_remote.clients */
@@ -53,7 +53,10 @@ static int remote_client_get(struct engine *engine, struct qp *qp, uint32_t slot
 	return 0;
 }
 
-/* Releases the references of a client without handles: frees the QP and closes the domain if these were the last. */
+/*
+ * Releases the references of a client without handles: frees the QP and closes the domain if these
+ * were the last.
+ */
 static void remote_client_free(struct engine *engine, struct xrc_remote_client *client)
 {
 	struct qp *qp = client->qp;

@@ -10,7 +10,10 @@
 #include "daemon/neigh_wait.h"
 #include "daemon/netdev.h"
 
-/* A resolution that waits for the kernel. Owned by its session; freed when AV_RESOLVED was sent or the session ends. */
+/*
+ * A resolution that waits for the kernel. Owned by its session; freed when AV_RESOLVED was sent or
+ * the session ends.
+ */
 struct av_wait {
 	struct neigh_wait neigh;
 	struct list_head node;	 /* session.av_waits */

@@ -6,14 +6,15 @@
 #include "ipc/msg.h"
 
 /*
- * Resolution of the address vectors of verbs calls: ibv_modify_qp() and ibv_create_ah() succeed only if the kernel has a route to
- * the destination and the link-layer address of the next hop (docs/adr/0066). A resolution that waits for the kernel belongs to its
- * session and ends with it.
+ * Resolution of the address vectors of verbs calls: ibv_modify_qp() and ibv_create_ah() succeed
+ * only if the kernel has a route to the destination and the link-layer address of the next hop
+ * (docs/adr/0066). A resolution that waits for the kernel belongs to its session and ends with it.
  */
 
 /*
- * Limits of the resolutions that wait at the same time, of all sessions; root and the daemon's user are exempt from their shares
- * (fair_share.h). A resolution waits at most AV_TIMEOUT_MS, which is Linux's timeout for the address vectors of RoCE v2.
+ * Limits of the resolutions that wait at the same time, of all sessions; root and the daemon's user
+ * are exempt from their shares (fair_share.h). A resolution waits at most AV_TIMEOUT_MS, which is
+ * Linux's timeout for the address vectors of RoCE v2.
  */
 #define AV_WAITS_MAX	  2048
 #define AV_WAITS_RESERVED 256

@@ -15,7 +15,9 @@
 /* Enough for close() and the overhead of sanitizers. The kernel allocates only touched pages. */
 #define STACK_BYTES (256u << 10)
 
-/* A user with descriptors that are not closed yet. On closer.users; freed with its last descriptor. */
+/*
+ * A user with descriptors that are not closed yet. On closer.users; freed with its last descriptor.
+ */
 struct closer_user {
 	struct list_head node;
 	uid_t uid;
@@ -24,7 +26,10 @@ struct closer_user {
 	bool has_thread;
 };
 
-/* A descriptor to close. First on closer.added, perhaps on its user's queue, then owned by a thread, then on closer.closed. */
+/*
+ * A descriptor to close. First on closer.added, perhaps on its user's queue, then owned by a
+ * thread, then on closer.closed.
+ */
 struct closing {
 	struct list_head node;
 	struct closer_user *user;
@@ -44,8 +49,10 @@ static struct closing *next_closing(struct closer *closer, struct list_head *que
 	return closing;
 }
 
-/* Returns a user with queued descriptors that no thread serves, or NULL: none, or enough threads serve users. The caller holds the
- * lock. */
+/*
+ * Returns a user with queued descriptors that no thread serves, or NULL: none, or enough threads
+ * serve users. The caller holds the lock.
+ */
 static struct closer_user *user_without_thread(struct closer *closer)
 {
 	struct closer_user *user;
@@ -89,10 +96,11 @@ static void serve_user(struct closer *closer, struct closer_user *user)
 }
 
 /*
- * Whether close() does not block. True for memory: a memfd or another file of tmpfs or hugetlbfs; no other file has seals. True
- * for an AF_UNIX socket with an empty receive queue: the client's end of a doorbell, for example. A client that sends a descriptor
- * into the queue after this check and closes the other references before close() can still make it block. None of these calls
- * waits for the client; poll() of another kind of file could.
+ * Whether close() does not block. True for memory: a memfd or another file of tmpfs or hugetlbfs;
+ * no other file has seals. True for an AF_UNIX socket with an empty receive queue: the client's end
+ * of a doorbell, for example. A client that sends a descriptor into the queue after this check and
+ * closes the other references before close() can still make it block. None of these calls waits for
+ * the client; poll() of another kind of file could.
  */
 static bool closes_at_once(int fd)
 {
@@ -312,8 +320,9 @@ unlock:
 enum first_message { FIRST_NONE, FIRST_PLAIN, FIRST_WITH_DESCRIPTORS, FIRST_UNKNOWN };
 
 /*
- * MSG_PEEK leaves a message and its descriptors in the queue. This msghdr has no room for control data, so MSG_CTRUNC reveals that
- * a message has some: descriptors, or with SO_PASSCRED the credentials, which then every message has.
+ * MSG_PEEK leaves a message and its descriptors in the queue. This msghdr has no room for control
+ * data, so MSG_CTRUNC reveals that a message has some: descriptors, or with SO_PASSCRED the
+ * credentials, which then every message has.
  */
 static ssize_t peek(int fd, bool with_credentials, int *flags)
 {
@@ -325,7 +334,10 @@ static ssize_t peek(int fd, bool with_credentials, int *flags)
 		return -errno;
 	do {
 		len = recvmsg(fd, &msg, MSG_PEEK | MSG_DONTWAIT);
-		/* The close of the peer's end is reported once (ECONNRESET), even if messages are queued. */
+		/*
+		 * The close of the peer's end is reported once (ECONNRESET), even if messages are
+		 * queued.
+		 */
 	} while (len < 0 && (errno == EINTR || errno == ECONNRESET));
 	*flags = msg.msg_flags;
 	return len < 0 ? -errno : len;
@@ -350,8 +362,8 @@ static enum first_message first_message(int fd)
 }
 
 /*
- * Removes the messages in front of the first one with descriptors, after the peer can no longer send. Whether none is left. The
- * send buffer of the peer limits their number.
+ * Removes the messages in front of the first one with descriptors, after the peer can no longer
+ * send. Whether none is left. The send buffer of the peer limits their number.
  */
 static bool socket_drain(int fd)
 {

@@ -10,24 +10,36 @@
 #include "base/list.h"
 
 /*
- * Closes descriptors whose close() may block for as long as a client chooses: a file of a FUSE file system that the
- * client serves, a TCP socket with SO_LINGER, an AF_UNIX socket whose receive queue holds such a descriptor. Threads
- * call close(). So the daemon's loop never waits. They close memory and sockets with empty queues first, which is all that most
- * requests of clients contain. Of each user, at most one thread closes other descriptors, so that no user waits for descriptors of
- * another user. A thread allocates no memory.
+ * Closes descriptors whose close() may block for as long as a client chooses: a file of a FUSE file
+ * system that the client serves, a TCP socket with SO_LINGER, an AF_UNIX socket whose receive queue
+ * holds such a descriptor. Threads call close(). So the daemon's loop never waits. They close
+ * memory and sockets with empty queues first, which is all that most requests of clients contain.
+ * Of each user, at most one thread closes other descriptors, so that no user waits for descriptors
+ * of another user. A thread allocates no memory.
  */
 
-/* Limit of one user: while this many of its descriptors are not closed, the daemon receives nothing from that user. */
+/*
+ * Limit of one user: while this many of its descriptors are not closed, the daemon receives nothing
+ * from that user.
+ */
 #define CLOSER_USER_MAX 64
-/* Limit of all users together: at this number, the daemon receives only from users without unclosed descriptors. */
+/*
+ * Limit of all users together: at this number, the daemon receives only from users without unclosed
+ * descriptors.
+ */
 #define CLOSER_ALL_MAX 2048
-/* Maximum number of threads in a close() that may block. If it hangs for this many users, such descriptors of other users wait. */
+/*
+ * Maximum number of threads in a close() that may block. If it hangs for this many users, such
+ * descriptors of other users wait.
+ */
 #define CLOSER_SERVING_MAX 64
 /* Maximum number of threads. */
 #define CLOSER_THREADS_MAX (2 * CLOSER_SERVING_MAX)
 
-/* Part of struct server, which outlives the threads. The loop's thread calls the functions below; `lock` guards the
- * fields that the closing threads use. */
+/*
+ * Part of struct server, which outlives the threads. The loop's thread calls the functions below;
+ * `lock` guards the fields that the closing threads use.
+ */
 struct closer {
 	uv_async_t done;
 	void (*on_closed)(
@@ -51,19 +63,28 @@ struct closer {
 int closer_start(struct closer *closer, uv_loop_t *loop, void (*on_closed)(struct closer *closer))
 	__attribute__((warn_unused_result));
 
-/* No calls may follow. A close() that still blocks continues until it returns or the process ends. */
+/*
+ * No calls may follow. A close() that still blocks continues until it returns or the process ends.
+ */
 void closer_stop(struct closer *closer);
 
-/* Closes fd in a thread. uid is the user who passed the descriptor or can write into it; fd counts towards its limit.
- * -1 is ignored. */
+/*
+ * Closes fd in a thread. uid is the user who passed the descriptor or can write into it; fd counts
+ * towards its limit. -1 is ignored.
+ */
 void closer_add(struct closer *closer, uid_t uid, int fd);
 
-/* Closes a socket of the daemon that is connected to a client: at once if its receive queue contains no descriptors, otherwise as
- * closer_add(). Only for sockets from which only the daemon reads; no client may hold a copy. */
+/*
+ * Closes a socket of the daemon that is connected to a client: at once if its receive queue
+ * contains no descriptors, otherwise as closer_add(). Only for sockets from which only the daemon
+ * reads; no client may hold a copy.
+ */
 void closer_add_socket(struct closer *closer, uid_t uid, int fd);
 
-/* closer_pending() returns the number of the user's unclosed descriptors. closer_is_full() returns whether the user has
- * reached the limit at which the daemon stops receiving from it. */
+/*
+ * closer_pending() returns the number of the user's unclosed descriptors. closer_is_full() returns
+ * whether the user has reached the limit at which the daemon stops receiving from it.
+ */
 unsigned int closer_pending(struct closer *closer, uid_t uid);
 bool closer_is_full(struct closer *closer, uid_t uid);
 

@@ -14,8 +14,10 @@
 /* The timer and the idle handle. */
 #define LOOP_HANDLES 2
 
-/* Number of ids and connections above which memory is returned later; and the number below which it is no longer
- * worthwhile. */
+/*
+ * Number of ids and connections above which memory is returned later; and the number below which it
+ * is no longer worthwhile.
+ */
 #define CROWD_LEAST 4096u
 #define CROWD_GONE  64u
 
@@ -32,8 +34,10 @@ static void trim(void)
 }
 #endif
 
-/* Returns memory to the kernel after the number of ids and connections has dropped to an eighth of its maximum: malloc
- * keeps freed memory, and the daemon runs for a long time. */
+/*
+ * Returns memory to the kernel after the number of ids and connections has dropped to an eighth of
+ * its maximum: malloc keeps freed memory, and the daemon runs for a long time.
+ */
 static void give_back_memory(struct cma *cma)
 {
 	size_t held = cma->ids.count + cma_cms_conn_count(&cma->cms);
@@ -54,7 +58,10 @@ static void flush_channels(struct cma *cma)
 		cma_channel_flush(list_first_entry(&cma->dirty, struct cma_channel, dirty));
 }
 
-/* Runs after requests and timers: delivers messages within this host, then pushes the resulting events. */
+/*
+ * Runs after requests and timers: delivers messages within this host, then pushes the resulting
+ * events.
+ */
 static void cma_on_idle(uv_idle_t *idle)
 {
 	struct cma *cma = container_of(idle, struct cma, idle);
@@ -239,7 +246,10 @@ uint32_t cma_client_ids(const struct cma_client *client)
 	return client->id_count;
 }
 
-/* At most CMA_WIDE_CHANNELS channels of a user are wide at any time: a wide one is created only while the user has fewer. */
+/*
+ * At most CMA_WIDE_CHANNELS channels of a user are wide at any time: a wide one is created only
+ * while the user has fewer.
+ */
 int cma_user_sndbuf_bytes(const struct cma_client *client)
 {
 	uint32_t ids, channels = client->channel_count;
@@ -260,7 +270,9 @@ void cma_client_gone(struct cma_client *client)
 	free(client);
 }
 
-/* The interface was removed: its ids lose their connections, and the client can only destroy them. */
+/*
+ * The interface was removed: its ids lose their connections, and the client can only destroy them.
+ */
 static void remove_id(struct cma_id *id)
 {
 	if (id->state == CMA_REMOVED)

@@ -49,7 +49,10 @@ static int check_addr(const struct sockaddr *addr)
 
 	if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6)
 		return -EAFNOSUPPORT;
-	/* The library converts IPv4-mapped addresses to IPv4. Here no request could match such an address. */
+	/*
+	 * The library converts IPv4-mapped addresses to IPv4. Here no request could match such an
+	 * address.
+	 */
 	if (addr->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
 		return -EINVAL;
 	if (cma_addr_is_link_local(addr) && !in6->sin6_scope_id)
@@ -57,7 +60,10 @@ static int check_addr(const struct sockaddr *addr)
 	return 0;
 }
 
-/* peer: the destination if the id is bound because it resolves an address; NULL if the id may listen. */
+/*
+ * peer: the destination if the id is bound because it resolves an address; NULL if the id may
+ * listen.
+ */
 static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr,
 		     const struct sockaddr_storage *peer)
 {
@@ -78,7 +84,10 @@ static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr,
 	if (ret)
 		return ret;
 	id->binding.addr = *addr;
-	/* As with sockets, 0.0.0.0 covers only IPv4. :: covers both families unless RDMA_OPTION_ID_AFONLY is set. */
+	/*
+	 * As with sockets, 0.0.0.0 covers only IPv4. :: covers both families unless
+	 * RDMA_OPTION_ID_AFONLY is set.
+	 */
 	if (addr->ss_family == AF_INET && !id->has_family_only)
 		id->binding.is_family_only = true;
 	id->binding.dev_id = cma_addr_is_link_local(sa(addr)) ? dev->dev_id : 0;
@@ -90,8 +99,10 @@ static int take_addr(struct cma_id *id, const struct sockaddr_storage *addr,
 	return 0;
 }
 
-/* An explicit bind may precede a listen, so the service gets a backlog linger. An implicit bind of a connecting id does
- * not. */
+/*
+ * An explicit bind may precede a listen, so the service gets a backlog linger. An implicit bind of
+ * a connecting id does not.
+ */
 int cma_bind(struct cma_id *id, const struct sockaddr_storage *addr)
 {
 	int ret = take_addr(id, addr, NULL);
@@ -175,8 +186,10 @@ static int resolve(struct cma_id *id, const struct sockaddr_storage *dst)
 
 	if (ret)
 		return ret;
-	/* An id that is bound to an address uses the device of that address, also for a destination on another device
-	 * of this host. */
+	/*
+	 * An id that is bound to an address uses the device of that address, also for a destination
+	 * on another device of this host.
+	 */
 	if (id->route.dev_id)
 		dev = netdev_by_id(id->route.dev_id);
 	else if (!cma_addr_is_wildcard(sa(&id->binding.addr)))

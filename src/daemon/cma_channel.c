@@ -154,7 +154,10 @@ void cma_channel_flush(struct cma_channel *channel)
 			cma_channel_wait_writable(channel);
 			return;
 		}
-		/* An error other than -EAGAIN means that the client closed its end. The event is dropped. */
+		/*
+		 * An error other than -EAGAIN means that the client closed its end. The event is
+		 * dropped.
+		 */
 		if (ret)
 			channel->cma->counters.events_lost++;
 		cma_queued_free(queued);

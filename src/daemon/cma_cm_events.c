@@ -35,7 +35,10 @@ void cma_on_rejected(struct cma_id *id, int reason, const void *private_data, si
 	bool is_accepted = id->state != CMA_REQUESTED;
 
 	id->state = CMA_OVER;
-	/* As in Linux, a requested id has no events before rdma_accept(): its context is still that of the listener. */
+	/*
+	 * As in Linux, a requested id has no events before rdma_accept(): its context is still that
+	 * of the listener.
+	 */
 	if (!is_accepted) {
 		id->withheld_reason = reason;
 		return;

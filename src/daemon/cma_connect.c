@@ -116,7 +116,10 @@ static int connect_accept(struct cma_id *id, const struct ipc_cm_connect *req)
 	return 0;
 }
 
-/* As in Linux, an accept that fails rejects the request, so that the peer does not wait for another accept. */
+/*
+ * As in Linux, an accept that fails rejects the request, so that the peer does not wait for another
+ * accept.
+ */
 int cma_accept(struct cma_id *id, const struct ipc_cm_connect *req)
 {
 	const struct ipc_cm_reject reject = {.reason = CM_REJ_CONSUMER};
@@ -166,14 +169,20 @@ int cma_disconnect(struct cma_id *id)
 	/* Datagram QPs have no connection to end. As in Linux, this is not an error. */
 	if (cma_is_datagram(id))
 		return 0;
-	/* After DISCONNECTED was reported, the client may still confirm it. In other states there is no connection to
-	 * end: the attempt continues or has failed. As in Linux, this is not an error. */
+	/*
+	 * After DISCONNECTED was reported, the client may still confirm it. In other states there
+	 * is no connection to end: the attempt continues or has failed. As in Linux, this is not an
+	 * error.
+	 */
 	if (id->state != CMA_CONNECTED && !id->is_end_reported)
 		return 0;
 	return id->cm->ops->disconnect(id);
 }
 
-/* A DREQ ends a connection that has a REP, and DISCONNECTED follows. Otherwise a REJ withdraws the REQ. */
+/*
+ * A DREQ ends a connection that has a REP, and DISCONNECTED follows. Otherwise a REJ withdraws the
+ * REQ.
+ */
 static void connection_revoke(struct cma_id *id)
 {
 	if (id->state == CMA_CONNECTED && id->cm->ops->disconnect(id) == 0)

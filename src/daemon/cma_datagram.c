@@ -4,8 +4,11 @@
 
 #include "daemon/cma_priv.h"
 
-/* Ids of datagram QPs. CONNECT resolves a service to a QP (SIDR), and ACCEPT sends the response.
- * There is no connection between the QPs afterwards, so neither side is notified when the other ends. */
+/*
+ * Ids of datagram QPs. CONNECT resolves a service to a QP (SIDR), and ACCEPT sends the response.
+ * There is no connection between the QPs afterwards, so neither side is notified when the other
+ * ends.
+ */
 
 bool cma_is_datagram(const struct cma_id *id)
 {

@@ -17,13 +17,17 @@ static void cma_event_append(struct cma_channel *channel, struct list_head *list
 	cma_channel_dirty(channel);
 }
 
-/* The sum of a user's events is computed only at each UNREAD_LOOKS_EVERY-th event of a client, and only if all clients
- * together have reached the limit of one user. */
+/*
+ * The sum of a user's events is computed only at each UNREAD_LOOKS_EVERY-th event of a client, and
+ * only if all clients together have reached the limit of one user.
+ */
 #define UNREAD_LOOKS_EVERY 16u
 #define UNREAD_PER_USER	   (CMA_UNREAD_BYTES_PER_USER / (uint32_t)sizeof(struct cma_queued))
 
-/* Called after an event was queued. If the user has too many queued events, ends its client with the most queued
- * events. */
+/*
+ * Called after an event was queued. If the user has too many queued events, ends its client with
+ * the most queued events.
+ */
 static void limit_unread(const struct cma_client *client)
 {
 	struct cma_client *other, *most = NULL;
@@ -46,15 +50,20 @@ static void limit_unread(const struct cma_client *client)
 	most->peer.end(most->peer.ctx);
 }
 
-/* Most events occur once for each id, and all of them are queued for a client that does not read. Events that a client
- * can cause repeatedly by requests, such as failed resolutions, are limited. */
+/*
+ * Most events occur once for each id, and all of them are queued for a client that does not read.
+ * Events that a client can cause repeatedly by requests, such as failed resolutions, are limited.
+ */
 bool cma_client_is_unresponsive(const struct cma_client *client, uint32_t times)
 {
 	return client->queued / times >= CMA_UNREAD_MAX + CMA_UNREAD_PER_ID * client->id_count;
 }
 
-/* During a migration the id's events are queued in the previous channel. So are the events of requests to it that the
- * client has not accepted or rejected. Thus no event overtakes those that are still in that channel. */
+/*
+ * During a migration the id's events are queued in the previous channel. So are the events of
+ * requests to it that the client has not accepted or rejected. Thus no event overtakes those that
+ * are still in that channel.
+ */
 static struct cma_channel *channel_for(struct cma_id *id)
 {
 	struct cma_id *listener;
@@ -145,8 +154,10 @@ void cma_event_purge_join(struct cma_id *id, uint64_t join_cookie)
 	}
 }
 
-/* Removes the events of an id that is being destroyed from their queues. Requests whose CONNECT_REQUEST is removed are
- * rejected. */
+/*
+ * Removes the events of an id that is being destroyed from their queues. Requests whose
+ * CONNECT_REQUEST is removed are rejected.
+ */
 void cma_event_purge(struct cma_id *id)
 {
 	while (!list_is_empty(&id->unpushed)) {
@@ -200,9 +211,9 @@ int cma_migrate_begin(struct cma_client *client, const struct ipc_cm_migrate *re
 }
 
 /*
- * Returns the id that counts the event now, and updates the event's cookies; NULL if the event is obsolete, for example
- * because its id was destroyed. The new id of a request moves with its listener until the client has received the
- * request.
+ * Returns the id that counts the event now, and updates the event's cookies; NULL if the event is
+ * obsolete, for example because its id was destroyed. The new id of a request moves with its
+ * listener until the client has received the request.
  */
 static struct cma_id *cma_event_source_of(struct cma_client *client, struct ipc_cm_event *event)
 {
@@ -229,7 +240,8 @@ static struct cma_id *cma_event_source_of(struct cma_client *client, struct ipc_
 }
 
 /*
- * Queues a held or returned event in the current channel of its id. In the held channel it precedes the queued events.
+ * Queues a held or returned event in the current channel of its id. In the held channel it precedes
+ * the queued events.
  */
 static void put_back(struct cma_channel *held, struct cma_id *source, struct cma_queued *queued)
 {
@@ -239,7 +251,10 @@ static void put_back(struct cma_channel *held, struct cma_id *source, struct cma
 	cma_event_append(to, to == held ? &held->returned : &to->queue, queued);
 }
 
-/* Queues the events that the client read from the socket and returned, before those that were never in the socket. */
+/*
+ * Queues the events that the client read from the socket and returned, before those that were never
+ * in the socket.
+ */
 static int cma_event_take_back(struct cma_client *client, struct cma_channel *held,
 			       const struct ipc_cm_migrate_end *req)
 {
@@ -293,8 +308,10 @@ int cma_migrate_end(struct cma_client *client, const struct ipc_cm_migrate_end *
 	if (!held->is_held || req->count > IPC_MIGRATE_EVENTS || req->more > 1 ||
 	    req->count > held->returnable)
 		return -EINVAL;
-	/* Returning events that were read does not increase the number of unread events. This limit stops a client that
-	 * returns events which it never received. */
+	/*
+	 * Returning events that were read does not increase the number of unread events. This limit
+	 * stops a client that returns events which it never received.
+	 */
 	if (req->count && cma_client_is_unresponsive(client, 2))
 		return -EDQUOT;
 	held->returnable -= req->count;

@@ -68,7 +68,10 @@ static void describe_id(struct ipc_failure *failure, const struct cma_id *id)
 	put_sockaddr(failure->remote_ip, &failure->remote_port, &id->route.dst);
 }
 
-/* Reports and clears the reason and the destination that cma_because() and cma_failing_to() have set. */
+/*
+ * Reports and clears the reason and the destination that cma_because() and cma_failing_to() have
+ * set.
+ */
 static void cma_report_failure(struct cma_client *client, const struct cma_id *id,
 			       struct ipc_failure *failure)
 {

@@ -10,7 +10,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-/* The InfiniBand connection manager: its memory, its work in the event loop, and its table of operations. */
+/*
+ * The InfiniBand connection manager: its memory, its work in the event loop, and its table of
+ * operations.
+ */
 
 /* MADs delivered on this host before the loop serves clients again. */
 #define MADS_AT_ONCE 256
@@ -94,7 +97,9 @@ static void cma_ib_on_wire(uv_poll_t *poll, int status, int events)
 	(void)events;
 	if (status < 0)
 		return;
-	/* Level-triggered: remaining datagrams wake the loop again, after the clients were served. */
+	/*
+	 * Level-triggered: remaining datagrams wake the loop again, after the clients were served.
+	 */
 	(void)gsi_wire_receive(&ib->gsi, ib->cm, clock_now_ns());
 	gsi_wire_errors(ib->gsi.wire, ib->cm, clock_now_ns());
 	cma_wake(ib->base.cma);
@@ -197,8 +202,10 @@ void cma_ib_path(const struct cma_id *id, struct cm_path *path)
 	path->hop_limit = route->hop_limit;
 }
 
-/* Whether an address in a request's private data, which the sender writes, matches the GID of the packet. All loopback
- * addresses share one GID (cma_addr.c). */
+/*
+ * Whether an address in a request's private data, which the sender writes, matches the GID of the
+ * packet. All loopback addresses share one GID (cma_addr.c).
+ */
 static bool is_of_gid(const struct sockaddr_storage *addr, const uint8_t gid[GID_BYTES])
 {
 	uint8_t named[GID_BYTES];

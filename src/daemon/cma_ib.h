@@ -10,9 +10,9 @@
 #include "daemon/gsi.h"
 
 /*
- * InfiniBand's communication manager as a connection manager of the daemon: converts the requests of ids to calls of cm/, and the
- * events of cm/ to calls of cma_on_*(). QP1 carries its MADs. id->conn is a struct cm_conn, or a struct cm_sidr if the id is a
- * datagram id.
+ * InfiniBand's communication manager as a connection manager of the daemon: converts the requests
+ * of ids to calls of cm/, and the events of cm/ to calls of cma_on_*(). QP1 carries its MADs.
+ * id->conn is a struct cm_conn, or a struct cm_sidr if the id is a datagram id.
  *
  * Allocated by cma_ib_ops.open(), freed when the libuv handle is closed after cma_ib_ops.close().
  */
@@ -24,7 +24,10 @@ struct cma_ib {
 	uv_poll_t wire_poll; /* used while gsi.wire is not NULL */
 };
 
-/* The first bytes of the private data of a REQ or SIDR_REQ hold the addresses of both sides (IBA A11). */
+/*
+ * The first bytes of the private data of a REQ or SIDR_REQ hold the addresses of both sides (IBA
+ * A11).
+ */
 #define CMA_IB_REQ_PRIVATE_BYTES      (CM_REQ_PRIVATE_BYTES - CM_IP_HDR_BYTES)
 #define CMA_IB_SIDR_REQ_PRIVATE_BYTES (CM_SIDR_REQ_PRIVATE_BYTES - CM_IP_HDR_BYTES)
 
@@ -40,8 +43,9 @@ uint64_t cma_ib_timeout(uint64_t timeout_ns);
 void cma_ib_path(const struct cma_id *id, struct cm_path *path);
 
 /*
- * Prepares a request to the listener that its service ID and private data specify. An invalid address matches no listener. false:
- * the addresses in the private data are not those of the packet; cma_ib_request_init() counts such requests.
+ * Prepares a request to the listener that its service ID and private data specify. An invalid
+ * address matches no listener. false: the addresses in the private data are not those of the
+ * packet; cma_ib_request_init() counts such requests.
  */
 bool cma_ib_request_fill(struct cma_request *request, struct cma_ib *ib, void *conn,
 			 const struct cm_path *path, uint64_t service_id, const void *private_data);

@@ -28,8 +28,10 @@ uint64_t cma_ib_timeout(uint64_t timeout_ns)
 	return timeout_ns < CM_TIMEOUT_MAX_NS ? timeout_ns : CM_TIMEOUT_MAX_NS;
 }
 
-/* Sets the transport type of a REQ, and the responder resources and retry counts. An XRC initiator QP is never a
- * responder, and sets none of these (IBA A14). */
+/*
+ * Sets the transport type of a REQ, and the responder resources and retry counts. An XRC initiator
+ * QP is never a responder, and sets none of these (IBA A14).
+ */
 static void fill_transport(const struct ipc_cm_param *param, struct cm_req *req)
 {
 	if (param->qp_type == IBV_QPT_XRC_SEND) {
@@ -180,7 +182,10 @@ int cma_ib_notify(struct cma_id *id)
 	return cm_notify(id->conn, clock_now_ns());
 }
 
-/* The QP type that the passive side must use for a request; IBV_QPT_DRIVER for an unsupported transport. */
+/*
+ * The QP type that the passive side must use for a request; IBV_QPT_DRIVER for an unsupported
+ * transport.
+ */
 static uint8_t qp_type_of(const struct cm_req *req)
 {
 	switch (req->transport_type) {
@@ -196,14 +201,20 @@ static uint8_t qp_type_of(const struct cm_req *req)
 	}
 }
 
-/* Fills in the QP attributes and parameters from the local side's view: the request's remote values are local ones here. */
+/*
+ * Fills in the QP attributes and parameters from the local side's view: the request's remote values
+ * are local ones here.
+ */
 static void fill_request(struct cma_request *request, const struct cm_conn *conn,
 			 const struct cm_req *req)
 {
 	struct ipc_cm_param *param = &request->event.param;
 	struct ipc_cm_qp *qp = &request->qp;
 
-	/* The starting PSN in a message is the first PSN that its receiver must send (IBA 1.x §12.7.31). */
+	/*
+	 * The starting PSN in a message is the first PSN that its receiver must send (IBA 1.x
+	 * §12.7.31).
+	 */
 	qp->rq_psn = cm_conn_psn(conn);
 	qp->sq_psn = req->starting_psn;
 	qp->remote_qpn = req->local_qpn;
@@ -299,7 +310,10 @@ static void cma_ib_on_rej(struct cma_id *id, const struct cm_msg *msg)
 	uint32_t sent;
 	uint64_t waited_ns = cm_conn_waited_ns(id->conn, clock_now_ns(), &sent);
 
-	/* The active side gave up. This side had accepted the REQ, so the active side did not receive the REP. */
+	/*
+	 * The active side gave up. This side had accepted the REQ, so the active side did not
+	 * receive the REP.
+	 */
 	if (id->state == CMA_CONNECTED && msg->rej.reason == CM_REJ_TIMEOUT)
 		cma_because(id->cma, IPC_REASON_CM_NO_RTU, sent, waited_ns);
 	cma_on_rejected(id, msg->rej.reason, msg->rej.private_data, CM_REJ_PRIVATE_BYTES);

@@ -5,7 +5,10 @@
 #include "base/clock.h"
 #include "daemon/cma_ib.h"
 
-/* Service ID resolution: SIDR_REQ and SIDR_REP of an id's parameters, and the results of resolutions. */
+/*
+ * Service ID resolution: SIDR_REQ and SIDR_REP of an id's parameters, and the results of
+ * resolutions.
+ */
 
 int cma_ib_resolve(struct cma_id *id, const struct ipc_cm_param *param, uint64_t timeout_ns)
 {

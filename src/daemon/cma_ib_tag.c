@@ -3,7 +3,9 @@
 
 #include "daemon/cma_ib.h"
 
-/* The processes that connections and MADs belong to: the fault rules of their users apply to them. */
+/*
+ * The processes that connections and MADs belong to: the fault rules of their users apply to them.
+ */
 
 static void tag_client(struct cma_client *client, struct cm_tag *tag)
 {

@@ -91,8 +91,10 @@ void cma_id_let_go(struct cma_id *id)
 	id->conn = NULL;
 }
 
-/* Frees an id. The CM sends the message that ends the connection in its state. The port is released, and queued events
- * are removed. */
+/*
+ * Frees an id. The CM sends the message that ends the connection in its state. The port is
+ * released, and queued events are removed.
+ */
 void cma_id_destroy(struct cma_id *id)
 {
 	struct cma *cma = id->cma;
@@ -116,7 +118,10 @@ void cma_id_destroy(struct cma_id *id)
 
 static int set_reuse(struct cma_id *id, int value)
 {
-	/* As in Linux: the option may be set until the id listens, and cleared only before the id is bound. */
+	/*
+	 * As in Linux: the option may be set until the id listens, and cleared only before the id
+	 * is bound.
+	 */
 	if (value ? id->state == CMA_LISTENING : id->state != CMA_IDLE)
 		return -EINVAL;
 	cma_port_set_reuse(&id->binding, value != 0);

@@ -8,7 +8,10 @@
 
 /* Requests that a connection manager received: the listener lookup, the backlog and the new id. */
 
-/* Whether the backlog has room for another request. The client empties it by reading all events of the channel. */
+/*
+ * Whether the backlog has room for another request. The client empties it by reading all events of
+ * the channel.
+ */
 static bool backlog_has_room(struct cma_id *listener)
 {
 	if (listener->unread < listener->backlog)
@@ -19,8 +22,10 @@ static bool backlog_has_room(struct cma_id *listener)
 	return true;
 }
 
-/* Allocates an id for a request to the listener. NULL: the backlog is full, or memory is short. As in Linux, the request is then
- * dropped without a response, and the peer repeats it. */
+/*
+ * Allocates an id for a request to the listener. NULL: the backlog is full, or memory is short. As
+ * in Linux, the request is then dropped without a response, and the peer repeats it.
+ */
 static struct cma_id *request_child(struct cma_id *listener, uint8_t qp_type)
 {
 	struct cma_id *id;
@@ -36,7 +41,10 @@ static struct cma_id *request_child(struct cma_id *listener, uint8_t qp_type)
 	return id;
 }
 
-/* A link-local address needs the local interface as its scope; the peer's scope ID is valid only at the peer. */
+/*
+ * A link-local address needs the local interface as its scope; the peer's scope ID is valid only at
+ * the peer.
+ */
 static void set_scope(struct sockaddr_storage *addr, uint32_t dev_id)
 {
 	if (cma_addr_is_link_local((const struct sockaddr *)addr))
@@ -75,8 +83,9 @@ static bool is_xrc_target(uint8_t qp_type)
 }
 
 /*
- * Why a request cannot be passed to the listener, or 0. The listener gets a request whose path MTU exceeds that of its interface,
- * as with Linux: the transition to RTR fails, unless the application has agreed another MTU with its peer.
+ * Why a request cannot be passed to the listener, or 0. The listener gets a request whose path MTU
+ * exceeds that of its interface, as with Linux: the transition to RTR fails, unless the application
+ * has agreed another MTU with its peer.
  */
 static int request_check(const struct cma_request *request, const struct cma_id *listener,
 			 const struct netdev *dev)
@@ -104,7 +113,10 @@ static void request_fill(struct cma_id *id, const struct cma_request *request,
 	id->cm = request->cm;
 	id->conn = request->conn;
 	id->service_id = request->service_id;
-	/* The path to the requester of a datagram id is known, but its QP is not: a SIDR_REQ has no QPN. */
+	/*
+	 * The path to the requester of a datagram id is known, but its QP is not: a SIDR_REQ has no
+	 * QPN.
+	 */
 	if (cma_is_datagram(id)) {
 		request_place(id, request, dev, netdev_path_mtu(dev));
 		return;

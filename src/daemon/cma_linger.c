@@ -3,8 +3,10 @@
 
 #include "daemon/cm_ops.h"
 
-/* A CM reports only requests for services with a listener. So each entry is a listener of every CM until it is removed or
- * replaced. */
+/*
+ * A CM reports only requests for services with a listener. So each entry is a listener of every CM
+ * until it is removed or replaced.
+ */
 void cma_linger_add(struct cma_linger *linger, const struct cma_cms *cms, uint64_t service_id,
 		    uint64_t now_ns)
 {

@@ -6,8 +6,11 @@
 #include "daemon/cma_priv.h"
 #include "daemon/fault_device.h"
 
-/* Multicast groups of datagram ids. The daemon only reports how a group is reached from the id's device. The host joins
- * the group (IGMP or MLD) when the library attaches a QP and the process's socket joins. */
+/*
+ * Multicast groups of datagram ids. The daemon only reports how a group is reached from the id's
+ * device. The host joins the group (IGMP or MLD) when the library attaches a QP and the process's
+ * socket joins.
+ */
 
 #define MULTICAST_QPN 0xffffffu
 #define HOP_LIMIT     64
@@ -48,7 +51,10 @@ static int cma_mcast_check(const struct cma_id *id, const struct ipc_cm_join *re
 	return id->membership_count < CMA_MEMBERSHIPS_PER_ID ? 0 : -EDQUOT;
 }
 
-/* Queues MULTICAST_JOIN with the path to the group, or MULTICAST_ERROR if the device is down or was removed. */
+/*
+ * Queues MULTICAST_JOIN with the path to the group, or MULTICAST_ERROR if the device is down or was
+ * removed.
+ */
 static void cma_mcast_notify(struct cma_id *id, const struct cma_membership *membership)
 {
 	const struct netdev *dev = netdev_by_id(id->route.dev_id);

@@ -6,8 +6,9 @@
 #include "daemon/neigh_wait.h"
 
 /*
- * The last step of rdma_resolve_addr(): the next hop's entry in the kernel's neighbour table. If the kernel has no
- * valid entry, the id is in CMA_RESOLVING until the kernel resolves the entry or fails, or until the caller's timeout.
+ * The last step of rdma_resolve_addr(): the next hop's entry in the kernel's neighbour table. If
+ * the kernel has no valid entry, the id is in CMA_RESOLVING until the kernel resolves the entry or
+ * fails, or until the caller's timeout.
  */
 struct cma_resolution {
 	struct neigh_wait wait;

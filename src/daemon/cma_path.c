@@ -9,8 +9,10 @@
 
 /* Paths between two addresses, determined here or set by the application. */
 
-/* 4.096 us * 2^16 = 268 ms. No packet takes that long within one host. But timewait is twice this time, and programs
- * expect the TIMEWAIT_EXIT event some time after the disconnect, not at once. */
+/*
+ * 4.096 us * 2^16 = 268 ms. No packet takes that long within one host. But timewait is twice this
+ * time, and programs expect the TIMEWAIT_EXIT event some time after the disconnect, not at once.
+ */
 #define LOCAL_PACKET_LIFE_TIME 16
 #define HOP_LIMIT	       64
 #define FLOW_LABEL_MASK	       0xfffffu
@@ -25,7 +27,10 @@ static const struct {
 	{200000, IBV_RATE_200_GBPS}, {400000, IBV_RATE_400_GBPS},
 };
 
-/* The highest IBV_RATE that the interface reaches; the lowest for a slower interface or an unknown speed. */
+/*
+ * The highest IBV_RATE that the interface reaches; the lowest for a slower interface or an unknown
+ * speed.
+ */
 static uint8_t rate_of(const struct netdev *dev)
 {
 	uint8_t rate = IBV_RATE_2_5_GBPS;
@@ -48,7 +53,10 @@ void cma_path_fill(struct cma_id *id, const struct netdev *dev, uint8_t mtu)
 	struct ipc_cm_route *route = &id->route;
 
 	route->has_path = 1;
-	/* One flow label for each connection lets routers distribute connections over paths (RFC 6437 §2). */
+	/*
+	 * One flow label for each connection lets routers distribute connections over paths (RFC
+	 * 6437 §2).
+	 */
 	route->flow_label = (uint32_t)hash_mix(id->handle, id->cma->counters.requests) &
 			    FLOW_LABEL_MASK;
 	route->pkey = dev->transport->pkey;
@@ -61,8 +69,10 @@ void cma_path_fill(struct cma_id *id, const struct netdev *dev, uint8_t mtu)
 	route->packet_life_time = cma_path_life_time(id->ack_timeout, LOCAL_PACKET_LIFE_TIME);
 }
 
-/* The MTU of a peer on another host is unknown here. If the REQ's path MTU exceeds the MTU of the peer's device,
- * rdma_accept() fails at the peer. */
+/*
+ * The MTU of a peer on another host is unknown here. If the REQ's path MTU exceeds the MTU of the
+ * peer's device, rdma_accept() fails at the peer.
+ */
 static int cma_path_find_path(struct cma_id *id)
 {
 	const struct netdev *dev = netdev_by_id(id->route.dev_id);
@@ -117,7 +127,10 @@ static bool is_possible(const struct cma_id *id, const struct netdev *dev,
 	       (record->packetlifetime & RECORD_VALUE) <= LIFE_TIME_MAX;
 }
 
-/* Copies a record in wire format. RoCE has no LIDs. Hop limit 0 and rate 0 mean unspecified, as within one subnet. */
+/*
+ * Copies a record in wire format. RoCE has no LIDs. Hop limit 0 and rate 0 mean unspecified, as
+ * within one subnet.
+ */
 static void take_record(struct ipc_cm_route *route, const struct ibv_path_record *record)
 {
 	uint32_t label_and_hops = be32toh(record->flowlabel_hoplimit);

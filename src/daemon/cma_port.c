@@ -19,7 +19,9 @@
 /* After this many tries, the search accepts a port that can be shared instead of an unused one. */
 #define SHARE_AFTER 64u
 
-/* Ports that one bind of a limited user examines for sharing. The next bind continues after them. */
+/*
+ * Ports that one bind of a limited user examines for sharing. The next bind continues after them.
+ */
 #define SHARE_TRIES 256u
 
 static const struct sockaddr_in *cma_port_as_ipv4(const struct sockaddr *addr)
@@ -221,7 +223,10 @@ static uint16_t find_unused(struct cma_ports *ports, uint32_t ps, unsigned tries
 	return 0;
 }
 
-/* Searches the ports of the binding's user, those first that were not examined for the longest time. 0: not found. */
+/*
+ * Searches the ports of the binding's user, those first that were not examined for the longest
+ * time. 0: not found.
+ */
 static uint16_t find_shareable(struct cma_ports *ports, const struct cma_binding *binding)
 {
 	struct cma_port_user *user = binding->user;
@@ -267,7 +272,10 @@ static int hold_number(struct cma_ports *ports, struct cma_binding *binding, uin
 		return -EACCES;
 	if (port && is_taken(ports, port, binding))
 		return -EADDRINUSE;
-	/* A port that counts for another user will count for this user when the other user's bindings are released. */
+	/*
+	 * A port that counts for another user will count for this user when the other user's
+	 * bindings are released.
+	 */
 	if (cma_port_is_ephemeral(ports, number) && (!port || port->user != binding->user) &&
 	    !cma_port_user_may_add(ports, binding->user))
 		return -EDQUOT;

@@ -12,14 +12,16 @@
 #include "wire/gid.h"
 
 /*
- * Port spaces: the addresses and ports that ids have bound. As in the kernel's rdma_cm, they are separate from the
- * kernel's TCP and UDP ports.
+ * Port spaces: the addresses and ports that ids have bound. As in the kernel's rdma_cm, they are
+ * separate from the kernel's TCP and UDP ports.
  *
- * An id that connects without a bound port gets an ephemeral port: an unused one if the search finds one quickly,
- * otherwise one of the same user whose other bindings also connect, and to other peers. So the range limits the number of
- * connections to one address and port, not the total number of connections.
+ * An id that connects without a bound port gets an ephemeral port: an unused one if the search
+ * finds one quickly, otherwise one of the same user whose other bindings also connect, and to other
+ * peers. So the range limits the number of connections to one address and port, not the total
+ * number of connections.
  *
- * A user's ports of the range are limited, also those that are bound by their number (cma_port_user.h).
+ * A user's ports of the range are limited, also those that are bound by their number
+ * (cma_port_user.h).
  */
 #define CMA_PORT_SPACES 4 /* RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IPOIB, RDMA_PS_IB */
 
@@ -33,7 +35,8 @@ struct cma_ports {
 		uint32_t used; /* ports of the range that have bindings */
 	} spaces[CMA_PORT_SPACES];
 	uid_t daemon_uid;
-	uint64_t secret; /* the initial value of the hashes of addresses and peers, which clients choose */
+	/* the initial value of the hashes of addresses and peers, which clients choose */
+	uint64_t secret;
 	uint64_t steps;		  /* entries of the tables that were examined; for tests */
 	uint16_t ephemeral_first; /* first and last port of net.ipv4.ip_local_port_range */
 	uint16_t ephemeral_last;
@@ -47,8 +50,10 @@ struct cma_port_peer {
 	uint16_t number;
 };
 
-/* The port that one id has bound. Embedded in struct cma_id; all-zero means not bound. It is on the port's list from
- * cma_port_bind() to cma_port_release(). */
+/*
+ * The port that one id has bound. Embedded in struct cma_id; all-zero means not bound. It is on the
+ * port's list from cma_port_bind() to cma_port_release().
+ */
 struct cma_binding {
 	struct list_head node;
 	struct hash_node by_peer;
@@ -57,11 +62,15 @@ struct cma_binding {
 	struct cma_port_addr *at;     /* the bindings of its address; NULL: wildcard */
 	struct sockaddr_storage addr; /* includes the port number */
 	uint32_t dev_id;	      /* the interface of a link-local address, otherwise 0 */
-	/* While the binding is bound, the functions below change these three: the port's bindings are counted by them. */
+	/*
+	 * While the binding is bound, the functions below change these three: the port's bindings
+	 * are counted by them.
+	 */
 	bool is_reuse;
 	bool is_family_only; /* a wildcard address covers only its own address family */
 	bool is_listening;
-	bool is_outgoing; /* connects to the peer below; set by cma_port_aim() before the port was chosen */
+	/* connects to the peer below; set by cma_port_aim() before the port was chosen */
+	bool is_outgoing;
 	struct cma_port_peer peer;
 };
 
@@ -69,17 +78,18 @@ int cma_ports_open(struct cma_ports *ports) __attribute__((warn_unused_result));
 void cma_ports_close(struct cma_ports *ports);
 
 /*
- * Binds binding->addr in port space ps for a user; port 0 selects a port of the ephemeral range. -EACCES: the port is privileged
- * and the user is not root. -EADDRINUSE; -EADDRNOTAVAIL: no ephemeral port is left; -EDQUOT: no ephemeral port is left for this
- * user; -ENOMEM.
+ * Binds binding->addr in port space ps for a user; port 0 selects a port of the ephemeral range.
+ * -EACCES: the port is privileged and the user is not root. -EADDRINUSE; -EADDRNOTAVAIL: no
+ * ephemeral port is left; -EDQUOT: no ephemeral port is left for this user; -ENOMEM.
  */
 int cma_port_bind(struct cma_ports *ports, struct cma_binding *binding, uint32_t ps, uid_t uid)
 	__attribute__((warn_unused_result));
 
 /*
- * Sets the peer that the binding will connect to. Before cma_port_bind() this cannot fail. Afterwards it fails with
- * -EADDRINUSE if another binding of the same ephemeral port connects to this peer. A port that was bound by its number
- * is not shared in this way, so the call then has no effect.
+ * Sets the peer that the binding will connect to. Before cma_port_bind() this cannot fail.
+ * Afterwards it fails with -EADDRINUSE if another binding of the same ephemeral port connects to
+ * this peer. A port that was bound by its number is not shared in this way, so the call then has no
+ * effect.
  */
 int cma_port_aim(struct cma_ports *ports, struct cma_binding *binding, const struct sockaddr *addr)
 	__attribute__((warn_unused_result));
@@ -89,7 +99,8 @@ void cma_port_set_reuse(struct cma_binding *binding, bool is_reuse);
 void cma_port_set_family_only(struct cma_binding *binding, bool is_family_only);
 
 /*
- * -EADDRINUSE if another binding listens on an overlapping address: a port can be shared only until a binding listens.
+ * -EADDRINUSE if another binding listens on an overlapping address: a port can be shared only until
+ * a binding listens.
  */
 int cma_port_listen(struct cma_ports *ports, struct cma_binding *binding)
 	__attribute__((warn_unused_result));
@@ -98,8 +109,10 @@ void cma_port_unlisten(struct cma_binding *binding);
 /* Does nothing if the binding is not bound. */
 void cma_port_release(struct cma_ports *ports, struct cma_binding *binding);
 
-/* The listener for requests to this address that arrived on this device. An exact address precedes a wildcard. NULL:
- * none. */
+/*
+ * The listener for requests to this address that arrived on this device. An exact address precedes
+ * a wildcard. NULL: none.
+ */
 struct cma_binding *cma_port_find_listener(struct cma_ports *ports, uint32_t ps,
 					   const struct sockaddr *addr, uint32_t dev_id);
 

@@ -5,9 +5,10 @@
 #include "daemon/cma_port.h"
 
 /*
- * Finds conflicts between the bindings of a port. One user can bind all ids that a user can have to one port, with
- * RDMA_OPTION_ID_REUSEADDR or as connections to different peers, and the daemon has one thread. So no function
- * here examines all bindings of a port: bindings are counted by address, and peers are found by a hash.
+ * Finds conflicts between the bindings of a port. One user can bind all ids that a user can have to
+ * one port, with RDMA_OPTION_ID_REUSEADDR or as connections to different peers, and the daemon has
+ * one thread. So no function here examines all bindings of a port: bindings are counted by address,
+ * and peers are found by a hash.
  */
 
 /* Numbers of bindings. */
@@ -62,8 +63,10 @@ void cma_index_set_listening(struct cma_binding *binding, bool is_listening);
 void cma_index_set_peer(struct cma_ports *ports, struct cma_binding *binding,
 			const struct cma_port_peer *peer);
 
-/* The bindings of the port that some request would match as well as this binding. The binding itself is included if it
- * is bound. */
+/*
+ * The bindings of the port that some request would match as well as this binding. The binding
+ * itself is included if it is bound.
+ */
 struct cma_tally cma_index_overlapping(struct cma_ports *ports, const struct cma_port *port,
 				       const struct cma_binding *binding);
 

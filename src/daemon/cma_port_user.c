@@ -6,7 +6,10 @@
 
 #include "daemon/fair_share.h"
 
-/* Parts of the range, as of the slots (daemon/server.h): 16 of 511 are reserved, and 4 are the least of a user. */
+/*
+ * Parts of the range, as of the slots (daemon/server.h): 16 of 511 are reserved, and 4 are the
+ * least of a user.
+ */
 #define RESERVED_PART 32
 #define LEAST_PART    128
 

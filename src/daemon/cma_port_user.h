@@ -5,12 +5,13 @@
 #include "daemon/cma_port_index.h"
 
 /*
- * The shares of users in the ephemeral range of each port space. A port of the range counts for the user of its oldest
- * binding, whether the port was selected by the daemon or by its number.
+ * The shares of users in the ephemeral range of each port space. A port of the range counts for the
+ * user of its oldest binding, whether the port was selected by the daemon or by its number.
  */
 struct cma_port_user {
 	struct hash_node
-		node; /* cma_ports.users; freed with the last binding of the user in this port space */
+		/* cma_ports.users; freed with the last binding of the user in this port space */
+		node;
 	uid_t uid;
 	uint32_t ps;
 	uint32_t binding_count;

@@ -21,8 +21,9 @@
 #define CMA_IDS_PER_CLIENT	(1u << 15)
 #define CMA_CHANNELS_PER_CLIENT (1u << 14)
 /*
- * Limits of all processes of one user; root and the daemon's user are exempt (fair_share.h). _RESERVED: the number that is reserved
- * for them. _LEAST: the number that every user gets while more than the reserved ones are free.
+ * Limits of all processes of one user; root and the daemon's user are exempt (fair_share.h).
+ * _RESERVED: the number that is reserved for them. _LEAST: the number that every user gets while
+ * more than the reserved ones are free.
  */
 #define CMA_IDS_RESERVED      (CMA_IDS_MAX / 32)
 #define CMA_IDS_LEAST	      256u
@@ -30,21 +31,26 @@
 #define CMA_CHANNELS_LEAST    64u
 #define CMA_CHANNELS_PER_USER CMA_CHANNELS_PER_CLIENT
 /*
- * Send buffer of a channel's socket; the kernel doubles it for its own overhead. It limits the kernel memory of unread events: 512
- * MiB for all channels of a user. A listener that receives requests at a high rate needs a larger buffer: while the daemon refills
- * a small one, the listener's backlog fills and requests are dropped. The first CMA_WIDE_CHANNELS channels of a user therefore
- * have CMA_WIDE_SNDBUF_BYTES, which adds 11 MiB.
+ * Send buffer of a channel's socket; the kernel doubles it for its own overhead. It limits the
+ * kernel memory of unread events: 512 MiB for all channels of a user. A listener that receives
+ * requests at a high rate needs a larger buffer: while the daemon refills a small one, the
+ * listener's backlog fills and requests are dropped. The first CMA_WIDE_CHANNELS channels of a user
+ * therefore have CMA_WIDE_SNDBUF_BYTES, which adds 11 MiB.
  */
 #define CMA_CHANNEL_SNDBUF_BYTES (16 << 10)
 #define CMA_WIDE_SNDBUF_BYTES	 (104 << 10)
 #define CMA_WIDE_CHANNELS	 64u
-/* Events queued in the daemon for all processes of a user. Above this, the process with the most queued events is
- * ended. */
+/*
+ * Events queued in the daemon for all processes of a user. Above this, the process with the most
+ * queued events is ended.
+ */
 #define CMA_UNREAD_BYTES_PER_USER (32u << 20)
 /* WRITE_EVENTs are refused while the channel has this many queued events. */
 #define CMA_QUEUE_OF_OWN_MAKING 1024u
-/* Queued events of a client above which requests that cause repeatable events are refused: CMA_UNREAD_MAX, and
- * CMA_UNREAD_PER_ID for each id, which covers the events that each id has once. */
+/*
+ * Queued events of a client above which requests that cause repeatable events are refused:
+ * CMA_UNREAD_MAX, and CMA_UNREAD_PER_ID for each id, which covers the events that each id has once.
+ */
 #define CMA_UNREAD_MAX	       4096u
 #define CMA_UNREAD_PER_ID      8u
 #define CMA_BACKLOG_MAX	       1024u
@@ -75,14 +81,18 @@ struct cma_counters {
 	uint64_t events_lost; /* out of memory, or the client closed its socket or is evicted */
 	uint64_t connect_requests; /* passed on to a listener */
 	uint64_t backlog_drops;
-	uint64_t misaddressed; /* requests whose private data has other addresses than their packets */
+	/* requests whose private data has other addresses than their packets */
+	uint64_t misaddressed;
 	uint64_t rejects_sent;
 	uint64_t established;
 	uint64_t clients_gone;
 	uint64_t clients_evicted; /* ended because they left too many events unread */
 };
 
-/* One for each daemon. Owned by the caller of cma_open(); freed when its libuv handles are closed after cma_close(). */
+/*
+ * One for each daemon. Owned by the caller of cma_open(); freed when its libuv handles are closed
+ * after cma_close().
+ */
 struct cma {
 	uv_loop_t *loop;
 	uv_timer_t timer;
@@ -94,14 +104,17 @@ struct cma {
 	struct cma_linger linger;
 	struct id_table ids;
 	struct list_head by_slot
-		[IPC_SLOTS]; /* struct cma_id, by the slot of qp_num; not all of them are connected */
+		/* struct cma_id, by the slot of qp_num; not all of them are connected */
+		[IPC_SLOTS];
 	struct id_table channels;
 	struct list_head clients;
 	struct list_head dirty; /* channels with events to push */
 	struct cma_counters counters;
 	uint32_t queued; /* events in the queues of all clients */
-	size_t crowd; /* maximum number of ids and connections since memory was last returned to the kernel */
-	bool is_crowded; /* the number was at least CROWD_LEAST, and more than CROWD_GONE of them are left */
+	/* maximum number of ids and connections since memory was last returned to the kernel */
+	size_t crowd;
+	/* the number was at least CROWD_LEAST, and more than CROWD_GONE of them are left */
+	bool is_crowded;
 	int (*qpn_check)(void *ctx, const struct cma_peer *peer, uint32_t qpn);
 	void *qpn_ctx;
 	bool (*qpn_is_known)(void *ctx, uint32_t qpn);
@@ -130,8 +143,10 @@ struct cma_client {
 	bool is_evicted; /* its session is about to end; no more events are queued */
 };
 
-/* One event channel: the daemon's end of the socket pair whose other end is the application's descriptor. Owned by its
- * client; freed by CHANNEL_DESTROY or with the client. */
+/*
+ * One event channel: the daemon's end of the socket pair whose other end is the application's
+ * descriptor. Owned by its client; freed by CHANNEL_DESTROY or with the client.
+ */
 struct cma_channel {
 	struct cma *cma;
 	struct cma_client *client;
@@ -140,7 +155,8 @@ struct cma_channel {
 	struct list_head dirty; /* cma.dirty */
 	struct list_head queue; /* struct cma_queued */
 	struct list_head
-		returned; /* returned by the client while the channel is held; sent before `queue` */
+		/* returned by the client while the channel is held; sent before `queue` */
+		returned;
 	uint32_t handle;
 	uint32_t queued;
 	int fd;
@@ -152,7 +168,10 @@ struct cma_channel {
 	uv_poll_t poll;
 };
 
-/* An event that was not written to the socket yet. Owned by a channel's queue; freed by cma_queued_free(). */
+/*
+ * An event that was not written to the socket yet. Owned by a channel's queue; freed by
+ * cma_queued_free().
+ */
 struct cma_queued {
 	struct list_head node;
 	struct list_head of_source; /* cma_id.unpushed of the id whose events_sent includes it */
@@ -160,7 +179,10 @@ struct cma_queued {
 	struct ipc_cm_event event;
 };
 
-/* One join of a multicast group. Owned by its id; freed when the id leaves the group or is destroyed. */
+/*
+ * One join of a multicast group. Owned by its id; freed when the id leaves the group or is
+ * destroyed.
+ */
 struct cma_membership {
 	struct list_head node; /* cma_id.memberships */
 	uint64_t cookie;       /* chosen by the client, unique within the id */
@@ -174,7 +196,8 @@ struct cma_id {
 	struct cma_client *client;
 	struct cma_channel *channel;
 	struct cma_channel *
-		held_by; /* during a migration: the previous channel, which queues its events in order */
+		/* during a migration: the previous channel, which queues its events in order */
+		held_by;
 	struct list_head node; /* cma_client.ids */
 	struct list_head of_channel;
 	uint32_t handle;
@@ -216,7 +239,8 @@ struct cma_id {
 	uint8_t initiator_depth;
 	uint64_t failure_id;  /* of the warning that a response is outstanding, or 0 */
 	bool is_end_reported; /* DISCONNECTED was reported; it is reported once */
-	int withheld_reason; /* REJ reason that ended the request before rdma_accept(), else 0; reported after it */
+	/* REJ reason that ended the request before rdma_accept(), else 0; reported after it */
+	int withheld_reason;
 	bool is_cut; /* a fault rule has ended the connection */
 };
 
@@ -242,23 +266,29 @@ void cma_queued_free(struct cma_queued *queued);
 /* cma_event.c: copies private data into the event. */
 void cma_event_private_data(struct ipc_cm_event *event, const void *data, size_t len);
 
-/* cma_event.c: queues an event of `id`. `source` is the id whose events_sent counts it: the listener for a
- * CONNECT_REQUEST, otherwise `id`. The caller fills in all fields of `event` that are not common to all events. */
+/*
+ * cma_event.c: queues an event of `id`. `source` is the id whose events_sent counts it: the
+ * listener for a CONNECT_REQUEST, otherwise `id`. The caller fills in all fields of `event` that
+ * are not common to all events.
+ */
 void cma_event_push(struct cma_id *id, struct cma_id *source, struct ipc_cm_event *event);
 void cma_event_status(struct cma_id *id, enum rdma_cm_event_type type, int status);
 void cma_event_purge(struct cma_id *id);
 void cma_event_purge_join(struct cma_id *id, uint64_t join_cookie);
-/* Whether the client has left so many events unread that requests which cause events are refused. `times` multiplies
- * the limit. */
+/*
+ * Whether the client has left so many events unread that requests which cause events are refused.
+ * `times` multiplies the limit.
+ */
 bool cma_client_is_unresponsive(const struct cma_client *client, uint32_t times);
 int cma_migrate_begin(struct cma_client *client, const struct ipc_cm_migrate *req);
 int cma_migrate_end(struct cma_client *client, const struct ipc_cm_migrate_end *req);
 int cma_write_event(struct cma_id *id, const struct ipc_cm_write_event *req);
 
 /*
- * cma_failure.c: reports a failed event of an id, and a request that failed with -errno; id NULL: it names no valid id.
- * cma_because() sets the reason of the failure that follows; the numbers depend on the reason. cma_failing_to() sets the
- * destination of the failure that follows, if it is not that of the id's route.
+ * cma_failure.c: reports a failed event of an id, and a request that failed with -errno; id NULL:
+ * it names no valid id. cma_because() sets the reason of the failure that follows; the numbers
+ * depend on the reason. cma_failing_to() sets the destination of the failure that follows, if it is
+ * not that of the id's route.
  */
 void cma_failed_event(struct cma_id *id, const struct ipc_cm_event *event);
 void cma_failed_call(struct cma_client *client, const struct cma_id *id, const struct ipc_hdr *req,
@@ -289,15 +319,16 @@ int cma_resolve_addr(struct cma_id *id, const struct ipc_cm_resolve_addr *req);
 
 /* cma_neigh.c */
 /*
- * Resolves the next hop of id->route. Returns 0 if it is resolved or needs no resolution. Returns -EINPROGRESS if the
- * id is now in CMA_RESOLVING; ADDR_RESOLVED or ADDR_ERROR follows within timeout_ms. Otherwise returns -errno. `before`
- * is the route that is restored if the resolution fails later.
+ * Resolves the next hop of id->route. Returns 0 if it is resolved or needs no resolution. Returns
+ * -EINPROGRESS if the id is now in CMA_RESOLVING; ADDR_RESOLVED or ADDR_ERROR follows within
+ * timeout_ms. Otherwise returns -errno. `before` is the route that is restored if the resolution
+ * fails later.
  */
 int cma_neigh_resolve(struct cma_id *id, const struct ipc_cm_route *before, uint32_t timeout_ms);
 void cma_neigh_cancel(struct cma_id *id);
 /*
- * The interface of the id has no carrier. A resolution in progress fails with -ENETDOWN: the kernel has removed the neighbour entry, and
- * reports no failure of it.
+ * The interface of the id has no carrier. A resolution in progress fails with -ENETDOWN: the kernel
+ * has removed the neighbour entry, and reports no failure of it.
  */
 void cma_neigh_port_down(struct cma_id *id);
 
@@ -340,8 +371,9 @@ struct cma_addrs {
 };
 
 /*
- * A request that a connection manager received. The connection manager fills in all fields, and in `event` the parameters from
- * the local side's view, with the QP type that the passive side must use; IBV_QPT_DRIVER: none.
+ * A request that a connection manager received. The connection manager fills in all fields, and in
+ * `event` the parameters from the local side's view, with the QP type that the passive side must
+ * use; IBV_QPT_DRIVER: none.
  */
 struct cma_request {
 	struct cma_cm *cm;
@@ -363,17 +395,19 @@ struct cma_request {
 struct cma_id *cma_find_listener(const struct cma_request *request);
 
 /*
- * cma_incoming.c: passes a request to its listener. 0: *id is the new id. -EAGAIN: drop the
- * request without a response, so that the peer repeats it. Otherwise the CM rejects the request. -ECONNREFUSED: no listener;
- * -EPROTOTYPE: the listener has another QP type; -EMSGSIZE: the path MTU is invalid.
+ * cma_incoming.c: passes a request to its listener. 0: *id is the new id. -EAGAIN: drop the request
+ * without a response, so that the peer repeats it. Otherwise the CM rejects the request.
+ * -ECONNREFUSED: no listener; -EPROTOTYPE: the listener has another QP type; -EMSGSIZE: the path
+ * MTU is invalid.
  */
 int cma_on_request(struct cma_request *request, struct cma_id **id)
 	__attribute__((warn_unused_result));
 
 /*
- * cma_cm_events.c: what a CM received about the connection of an id. cma_on_response(): the peer accepted; event->param has its
- * parameters from the local side's view. cma_on_rejected() may have the reason of an IBA REJ message. cma_on_unreachable(): no
- * response arrived. cma_on_disconnected(): 0, or -ETIMEDOUT if the peer did not confirm.
+ * cma_cm_events.c: what a CM received about the connection of an id. cma_on_response(): the peer
+ * accepted; event->param has its parameters from the local side's view. cma_on_rejected() may have
+ * the reason of an IBA REJ message. cma_on_unreachable(): no response arrived.
+ * cma_on_disconnected(): 0, or -ETIMEDOUT if the peer did not confirm.
  */
 void cma_on_response(struct cma_id *id, struct ipc_cm_event *event);
 void cma_on_established(struct cma_id *id);
@@ -382,8 +416,11 @@ void cma_on_unreachable(struct cma_id *id, int status);
 void cma_on_disconnected(struct cma_id *id, int status);
 void cma_on_timewait_exit(struct cma_id *id);
 
-/* cma_datagram.c: the result of a resolution, after which id->conn is invalid. event->status is 0 or the SIDR status, and
- * event->param has QPN, Q_Key and private data. cma_on_unresolved(): no response arrived. */
+/*
+ * cma_datagram.c: the result of a resolution, after which id->conn is invalid. event->status is 0
+ * or the SIDR status, and event->param has QPN, Q_Key and private data. cma_on_unresolved(): no
+ * response arrived.
+ */
 void cma_on_resolved(struct cma_id *id, struct ipc_cm_event *event);
 void cma_on_unresolved(struct cma_id *id, int status);
 

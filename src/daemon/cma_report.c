@@ -98,7 +98,10 @@ static const char *state_name(const struct cma_id *id)
 	return id->conn ? id->cm->ops->state_name(id) : cma_state_name(id->state);
 }
 
-/* Whether an id is listed as a connection. Datagram ids have none, but the peer of a resolution is as useful. */
+/*
+ * Whether an id is listed as a connection. Datagram ids have none, but the peer of a resolution is
+ * as useful.
+ */
 static bool has_peer(const struct cma_id *id)
 {
 	return id->conn || (cma_is_datagram(id) && id->state == CMA_CONNECTED);

@@ -5,7 +5,10 @@
 #include "base/clock.h"
 #include "daemon/cma_priv.h"
 
-/* A request whose format has been checked, and the id that it names, in a state in which the request is valid. */
+/*
+ * A request whose format has been checked, and the id that it names, in a state in which the
+ * request is valid.
+ */
 struct cma_call {
 	struct cma_client *client;
 	struct cma_id *id;
@@ -34,7 +37,10 @@ static void end_id(struct cma_id *id)
 	cma_id_destroy(id);
 }
 
-/* As in Linux, the ids of the channel are destroyed with it. They include requests that the client has not read. */
+/*
+ * As in Linux, the ids of the channel are destroyed with it. They include requests that the client
+ * has not read.
+ */
 static int do_channel_destroy(const struct cma_call *call)
 {
 	const struct ipc_cm_channel *req = call->req;
@@ -124,7 +130,10 @@ static int do_bind(const struct cma_call *call)
 	return give_route(call, cma_bind(call->id, &req->addr));
 }
 
-/* Both can fail repeatedly, each time with an event. So they are refused while too many events are unread. */
+/*
+ * Both can fail repeatedly, each time with an event. So they are refused while too many events are
+ * unread.
+ */
 static int do_resolve_addr(const struct cma_call *call)
 {
 	if (cma_client_is_unresponsive(call->client, 1))
@@ -232,7 +241,10 @@ static_assert(offsetof(struct ipc_cm_id, id) == sizeof(struct ipc_hdr) &&
 #define NAMES_NO_ID 0u
 #define HAS_CONN    (IN(CONNECTING) | IN(REQUESTED) | IN(CONNECTED) | IN(OVER))
 
-/* The handler of each request and the states in which it is valid; in other states the result is -EINVAL. */
+/*
+ * The handler of each request and the states in which it is valid; in other states the result is
+ * -EINVAL.
+ */
 static const struct {
 	int (*call)(const struct cma_call *call);
 	uint32_t states;
@@ -280,9 +292,10 @@ static int cma_request_carry_out(struct cma_call *call, const struct ipc_hdr *re
 }
 
 /*
- * Reports the failure of a request with IPC_UNANSWERED by CONNECT_ERROR. Not if the request was invalid in the id's
- * state or the end of the connection was reported: an earlier event then had the cause. Not if the client has too many
- * unread events. An ACCEPT of a request that has ended fails with the event that was withheld until then.
+ * Reports the failure of a request with IPC_UNANSWERED by CONNECT_ERROR. Not if the request was
+ * invalid in the id's state or the end of the connection was reported: an earlier event then had
+ * the cause. Not if the client has too many unread events. An ACCEPT of a request that has ended
+ * fails with the event that was withheld until then.
  */
 static void notify_refusal(const struct cma_call *call, int status)
 {

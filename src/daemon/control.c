@@ -28,7 +28,10 @@ static void report_forward(json_object *report, struct server *server)
 	control_add_number(report, "roce_forward_dropped", counters.dropped);
 }
 
-/* The users with fault rules: the asker and the daemon's user, whose rules apply to all; root's report has all users. */
+/*
+ * The users with fault rules: the asker and the daemon's user, whose rules apply to all; root's
+ * report has all users.
+ */
 static json_object *report_fault_uids(const struct session *asker)
 {
 	const struct server *server = asker->server;
@@ -173,7 +176,10 @@ static bool append_elements(struct control_report *report, json_object *elements
 	return true;
 }
 
-/* Writes the daemon and the devices. The daemon's counters include those of the communication manager and QP1. */
+/*
+ * Writes the daemon and the devices. The daemon's counters include those of the communication
+ * manager and QP1.
+ */
 static enum stage append_head(struct control_report *report)
 {
 	struct server *server = report->asker->server;
@@ -181,8 +187,10 @@ static enum stage append_head(struct control_report *report)
 	json_object *own = json_object_new_object();
 
 	report->cm = cma_report_counters(server->cma, own);
-	/* The daemon's own counters come first: processes choose the names of theirs and could fill the limited number
-	 * of names. */
+	/*
+	 * The daemon's own counters come first: processes choose the names of theirs and could fill
+	 * the limited number of names.
+	 */
 	control_counters_sum(report->counters, own);
 	control_counters_sum(report->counters, server->departed);
 	json_object_object_add(daemon, "counters", own);
@@ -225,8 +233,10 @@ static const struct session *next_process(struct control_report *report)
 	return session;
 }
 
-/* Reports the next process. Its counters are added to the sum. If the asker may see them, they are written with its QPs
- * and MRs. */
+/*
+ * Reports the next process. Its counters are added to the sum. If the asker may see them, they are
+ * written with its QPs and MRs.
+ */
 static enum stage append_process(struct control_report *report)
 {
 	const struct session *asker = report->asker, *session = next_process(report);
@@ -265,7 +275,10 @@ static enum stage append_process(struct control_report *report)
 	return STAGE_QPS;
 }
 
-/* A closer thread closes the segment: if its process has ended, this close frees the segment's memory. */
+/*
+ * A closer thread closes the segment: if its process has ended, this close frees the segment's
+ * memory.
+ */
 static void close_segment(struct control_report *report)
 {
 	closer_add(&report->asker->server->closer, report->segment_uid,

@@ -8,7 +8,9 @@
 
 #include "ipc/segment.h"
 
-/* Returns the group, which is created if it does not exist; NULL: CONTROL_GROUPS_MAX groups exist. */
+/*
+ * Returns the group, which is created if it does not exist; NULL: CONTROL_GROUPS_MAX groups exist.
+ */
 static json_object *group_of(json_object *to, const char *name)
 {
 	json_object *group = json_object_object_get(to, name);

@@ -16,8 +16,10 @@
 /* Number of entries that one read returns. */
 #define BATCH 256
 
-/* Names of enum ibv_qp_state and enum ibv_qp_type, whose values are part of the ABI. This module does not include
- * verbs.h. */
+/*
+ * Names of enum ibv_qp_state and enum ibv_qp_type, whose values are part of the ABI. This module
+ * does not include verbs.h.
+ */
 static const char *const state_names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 static const char *const type_names[] = {[2] = "RC",	     [3] = "UC",       [4] = "UD",
 					 [8] = "RAW_PACKET", [9] = "XRC_SEND", [10] = "XRC_RECV"};
@@ -62,7 +64,10 @@ static json_object *report_qp(const struct segment_qp *entry)
 	return qp;
 }
 
-/* Adds a CQ's number of completions that were not polled, and its size. The place may have any value. */
+/*
+ * Adds a CQ's number of completions that were not polled, and its size. The place may have any
+ * value.
+ */
 static void add_cq(json_object *qp, int fd, const char *pending_key, const char *size_key,
 		   uint32_t place)
 {
@@ -153,7 +158,8 @@ static void skip_hole(struct control_segment *segment, size_t entry_bytes, uint6
 }
 
 /*
- * Reads the next entries of a table with `end` entries at file offset `offset`. Returns their number; 0 after the last.
+ * Reads the next entries of a table with `end` entries at file offset `offset`. Returns their
+ * number; 0 after the last.
  */
 static uint32_t read_batch(struct control_segment *segment, void *batch, size_t entry_bytes,
 			   uint64_t offset, uint32_t end)

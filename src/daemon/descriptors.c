@@ -6,17 +6,23 @@
 #include "daemon/reserve.h"
 #include "daemon/session.h"
 
-/* Descriptors that do not belong to a session: the sockets of UDP port 4791 (roce_port.h), timers, rings of ended processes. */
+/*
+ * Descriptors that do not belong to a session: the sockets of UDP port 4791 (roce_port.h), timers,
+ * rings of ended processes.
+ */
 #define OWN_DESCRIPTORS (IPC_SLOTS + 128u)
-/* Descriptors of a forwarding ring (udp_feed.h), which a process of another user than the daemon's has. */
+/*
+ * Descriptors of a forwarding ring (udp_feed.h), which a process of another user than the daemon's
+ * has.
+ */
 #define RING_DESCRIPTORS 3u
 /* Part of the descriptors that is reserved for root and the daemon's user. */
 #define RESERVED_PART 16u
 #define UID_LEAST     32u
 
 /*
- * The number of descriptors that the daemon keeps for a session. One is for the probe page, which the sessions of a user share, and
- * one for the process, which its sessions share.
+ * The number of descriptors that the daemon keeps for a session. One is for the probe page, which
+ * the sessions of a user share, and one for the process, which its sessions share.
  */
 static uint32_t session_descriptors(const struct session *session)
 {
@@ -65,7 +71,10 @@ static bool has_share(const struct session *session)
 	return fair_share_allows(&share, held, used < limit ? limit - used : 0);
 }
 
-/* Descriptors of queued pushes that were sent since the sessions were counted are not in use any more. */
+/*
+ * Descriptors of queued pushes that were sent since the sessions were counted are not in use any
+ * more.
+ */
 static void count_all_of(struct user *user)
 {
 	struct session *session;

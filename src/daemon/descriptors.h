@@ -6,15 +6,19 @@
 
 struct session;
 
-/* Counts the descriptors that the daemon keeps for the session, after their number may have changed. */
+/*
+ * Counts the descriptors that the daemon keeps for the session, after their number may have
+ * changed.
+ */
 void descriptors_count(struct session *session);
 
 /* The session has ended. */
 void descriptors_release(struct session *session);
 
 /*
- * Whether the daemon may keep fd, a new descriptor, for a client. False for a reserved number (reserve.h), and if the client's user
- * has its share of the daemon's descriptors (fair_share.h). A caller must then fail as with -EMFILE.
+ * Whether the daemon may keep fd, a new descriptor, for a client. False for a reserved number
+ * (reserve.h), and if the client's user has its share of the daemon's descriptors (fair_share.h). A
+ * caller must then fail as with -EMFILE.
  */
 bool descriptors_may_keep(struct session *session, int fd);
 

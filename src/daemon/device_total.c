@@ -11,7 +11,10 @@
 #include "daemon/session.h"
 #include "daemon/slots.h"
 
-/* QP entries that one system call reads, and that one step reads. A process counts as PROCESS_COST of them. */
+/*
+ * QP entries that one system call reads, and that one step reads. A process counts as PROCESS_COST
+ * of them.
+ */
 #define TOTAL_BATCH  128u
 #define STEP_ENTRIES 4096u
 #define PROCESS_COST 64u
@@ -28,7 +31,10 @@ static struct ipc_usage *totals_find(const struct device_totals *totals, uint32_
 	return NULL;
 }
 
-/* Adds to the device's item, which is created if it does not exist. Without memory, the numbers are lost. */
+/*
+ * Adds to the device's item, which is created if it does not exist. Without memory, the numbers are
+ * lost.
+ */
 static void totals_add(struct device_totals *totals, uint32_t dev_id, const struct ipc_usage *more)
 {
 	struct ipc_usage *total = totals_find(totals, dev_id);
@@ -154,8 +160,8 @@ static uint32_t reading_step(struct device_reading *reading, int fd)
 }
 
 /*
- * Reads a process; at most *room entries, which it reduces. Returns whether the process has been read to the end. If it
- * moved numbers in this time, it is read again.
+ * Reads a process; at most *room entries, which it reduces. Returns whether the process has been
+ * read to the end. If it moved numbers in this time, it is read again.
  */
 static bool reading_run(struct device_reading *reading, const struct published *published,
 			uint32_t *room)
@@ -198,7 +204,10 @@ void device_ended_free(struct device_ended *ended)
 
 void device_ended_add(struct device_ended *ended, const struct session *session)
 {
-	/* The process has ended and changes nothing any more. If its last change is not complete, reading again would not help. */
+	/*
+	 * The process has ended and changes nothing any more. If its last change is not complete,
+	 * reading again would not help.
+	 */
 	struct device_reading reading = {.repeats = REPEATS_MAX};
 	struct device_sum *sum;
 	uint32_t room = UINT32_MAX;

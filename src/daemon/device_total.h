@@ -10,9 +10,10 @@
 #include "ipc/segment.h"
 
 /*
- * What the QPs of each device have transferred since the daemon started. Processes count in their segments (ipc/segment.h). The
- * daemon adds the numbers up when a client asks, and keeps those of processes that have ended. A sum does not become smaller
- * while processes end. A process can falsify only its own numbers. One thread.
+ * What the QPs of each device have transferred since the daemon started. Processes count in their
+ * segments (ipc/segment.h). The daemon adds the numbers up when a client asks, and keeps those of
+ * processes that have ended. A sum does not become smaller while processes end. A process can
+ * falsify only its own numbers. One thread.
  */
 struct session;
 struct slots;
@@ -37,11 +38,15 @@ struct device_ended {
 	struct list_head sums;
 };
 
-/* A sum over all processes, which is computed in steps. Owned by the session or report that wants it. */
+/*
+ * A sum over all processes, which is computed in steps. Owned by the session or report that wants
+ * it.
+ */
 struct device_sum {
 	struct list_head node; /* device_ended.sums */
 	const struct slots *slots;
-	uint32_t slot; /* of the process that is read; the numbers of those before it are in `sum` */
+	/* of the process that is read; the numbers of those before it are in `sum` */
+	uint32_t slot;
 	struct device_reading {
 		uint32_t next; /* QP entry */
 		uint32_t qps_end;

@@ -127,7 +127,10 @@ static struct stored_failure *failures_new(struct failures *failures, uid_t uid)
 	return stored;
 }
 
-/* Names the rule that fired in the daemon for the process or its peer, unless the process has named one of its own. */
+/*
+ * Names the rule that fired in the daemon for the process or its peer, unless the process has named
+ * one of its own.
+ */
 static void name_daemon_fault(struct ipc_failure *failure)
 {
 	struct fault_fired fired;

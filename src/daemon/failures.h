@@ -12,9 +12,10 @@
 #define FAILURES_MAX 1000
 
 /*
- * The last failures of all processes, oldest first, also of processes that have ended. Owned by the server. If FAILURES_MAX are
- * stored, a new one replaces the oldest one of the user who has the most, so that the failures of one user do not displace those of
- * another. Among that user's failures, notes (IPC_FAILURE_NOTE) are replaced first.
+ * The last failures of all processes, oldest first, also of processes that have ended. Owned by the
+ * server. If FAILURES_MAX are stored, a new one replaces the oldest one of the user who has the
+ * most, so that the failures of one user do not displace those of another. Among that user's
+ * failures, notes (IPC_FAILURE_NOTE) are replaced first.
  */
 struct failures {
 	struct list_head list;	 /* struct stored_failure */
@@ -36,12 +37,16 @@ void failures_free(struct failures *failures);
 
 /*
  * Stores a failure of a process; pid and uid are those of the process. With IPC_FAILURE_UPDATES it
- * replaces the stored failure of this process with the same id in its place. Returns 0, -EINVAL: an invalid value, or -ENOMEM.
+ * replaces the stored failure of this process with the same id in its place. Returns 0, -EINVAL: an
+ * invalid value, or -ENOMEM.
  */
 int failures_add(struct failures *failures, const struct ipc_failure *failure, pid_t pid, uid_t uid)
 	__attribute__((warn_unused_result));
 
-/* FAILURE_GET: the oldest failure with a number of at least `cursor` that `reader` may read: its own, or any for root. -ENOENT */
+/*
+ * FAILURE_GET: the oldest failure with a number of at least `cursor` that `reader` may read: its
+ * own, or any for root. -ENOENT
+ */
 int failures_read(const struct failures *failures, uint64_t cursor, uid_t reader,
 		  struct ipc_failure_get_reply *reply) __attribute__((warn_unused_result));
 

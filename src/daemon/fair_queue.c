@@ -46,7 +46,10 @@ struct fair_flow *fair_queue_next(struct fair_queue *queue)
 		} else if (flow->has_work) {
 			return flow;
 		} else if (flow->is_fresh) {
-			/* If it became idle for a moment only, it would be served before the others again (RFC 8290 §4.2). */
+			/*
+			 * If it became idle for a moment only, it would be served before the others
+			 * again (RFC 8290 §4.2).
+			 */
 			fair_queue_defer(queue, flow);
 		} else {
 			list_del(&flow->node);

@@ -19,8 +19,9 @@ static inline bool fair_share_is_exempt(uid_t uid, uid_t daemon_uid)
 }
 
 /*
- * Whether a user who holds this number may have one more. A user gets at most half of the sum of the user's own and the free
- * ones. Each further user can thus get half of those that the preceding users left.
+ * Whether a user who holds this number may have one more. A user gets at most half of the sum of
+ * the user's own and the free ones. Each further user can thus get half of those that the preceding
+ * users left.
  */
 static inline bool fair_share_allows(const struct fair_share *share, uint32_t held, uint32_t free)
 {

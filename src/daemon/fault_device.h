@@ -9,8 +9,9 @@
 #include "daemon/netdev.h"
 
 /*
- * The fault point device: the devices that rules take down or remove, for all users (FAULT_EVERY_USER) or for one user. For the
- * clients of other users the device does not change. Used by the loop's thread.
+ * The fault point device: the devices that rules take down or remove, for all users
+ * (FAULT_EVERY_USER) or for one user. For the clients of other users the device does not change.
+ * Used by the loop's thread.
  */
 
 /* Reports a change of a device (enum ipc_device_what) to the clients of a user, or of all users. */

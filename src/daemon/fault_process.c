@@ -27,7 +27,10 @@ static int pidfd_of_peer(int fd, pid_t pid)
 	int pidfd = -1;
 	socklen_t len = sizeof(pidfd);
 
-	/* With an older kernel, the PID may belong to another process already. fault_process_signal() checks the user. */
+	/*
+	 * With an older kernel, the PID may belong to another process already.
+	 * fault_process_signal() checks the user.
+	 */
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len))
 		pidfd = errno == ENOPROTOOPT ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
 	if (pidfd >= 0 && reserve_holds(pidfd)) {
@@ -100,8 +103,9 @@ bool fault_process_may_signal(uid_t uid)
 }
 
 /*
- * Between the check and the signal the process may execute a set-user-ID program of another user. The kernel permits its user to
- * send it signals then, too, until the program changes the real user ID.
+ * Between the check and the signal the process may execute a set-user-ID program of another user.
+ * The kernel permits its user to send it signals then, too, until the program changes the real user
+ * ID.
  */
 static int send_signal(const struct fault_process *process, int number)
 {

@@ -11,9 +11,10 @@
 struct user;
 
 /*
- * A process with queue pairs, to which fault rules send signals. All sessions that it opened share it. Signals are sent through a
- * pidfd: a session may outlive the process that opened it, because a child can hold its socket, and another process may have the
- * PID then. Freed with the last session; a stopped process continues then. One thread.
+ * A process with queue pairs, to which fault rules send signals. All sessions that it opened share
+ * it. Signals are sent through a pidfd: a session may outlive the process that opened it, because a
+ * child can hold its socket, and another process may have the PID then. Freed with the last
+ * session; a stopped process continues then. One thread.
  */
 struct fault_process {
 	struct list_head node; /* user.processes */
@@ -26,8 +27,8 @@ struct fault_process {
 };
 
 /*
- * The process that connected this socket, with one more reference. NULL: it has ended, the kernel has no pidfds, or no descriptor
- * or memory is free; rules then send it no signals.
+ * The process that connected this socket, with one more reference. NULL: it has ended, the kernel
+ * has no pidfds, or no descriptor or memory is free; rules then send it no signals.
  */
 struct fault_process *fault_process_get(struct user *user, int fd, pid_t pid);
 
@@ -35,15 +36,16 @@ struct fault_process *fault_process_get(struct user *user, int fd, pid_t pid);
 void fault_process_put(struct fault_process *process);
 
 /*
- * Whether the daemon may send signals to processes of this user: it is the daemon's user, or the daemon has CAP_KILL. The kernel
- * decides on each signal.
+ * Whether the daemon may send signals to processes of this user: it is the daemon's user, or the
+ * daemon has CAP_KILL. The kernel decides on each signal.
  */
 bool fault_process_may_signal(uid_t uid);
 
 /*
- * Sends a signal. SIGSTOP: the process is added to the guardian (guardian.h) first, and it is not stopped without a guardian. 0; -EPERM: the
- * kernel refuses it, or the process has other user IDs than its user, because it executes a set-user-ID program; -ESRCH: it has
- * ended; or another -errno.
+ * Sends a signal. SIGSTOP: the process is added to the guardian (guardian.h) first, and it is not
+ * stopped without a guardian. 0; -EPERM: the kernel refuses it, or the process has other user IDs
+ * than its user, because it executes a set-user-ID program; -ESRCH: it has ended; or another
+ * -errno.
  */
 int fault_process_signal(struct fault_process *process, int number)
 	__attribute__((warn_unused_result));

@@ -12,13 +12,14 @@ struct session;
 struct user;
 
 /*
- * The fault points device, process and connection. While the daemon has fault rules for one of them, each device, each process with
- * queue pairs and each established connection passes its point every FAULT_TICK_MS, if rules for this point apply to it. A port is
- * down and a process is stopped while a rule fires. At the first pass without a firing, the port is active again and the process
+ * The fault points device, process and connection. While the daemon has fault rules for one of
+ * them, each device, each process with queue pairs and each established connection passes its point
+ * every FAULT_TICK_MS, if rules for this point apply to it. A port is down and a process is stopped
+ * while a rule fires. At the first pass without a firing, the port is active again and the process
  * continues.
  *
- * The passes of a user's objects are work of this user (turns.h): if they take longer than FAULT_TICK_MS, the next ones begin
- * after them. Part of struct server; one thread.
+ * The passes of a user's objects are work of this user (turns.h): if they take longer than
+ * FAULT_TICK_MS, the next ones begin after them. Part of struct server; one thread.
  */
 #define FAULT_TICK_MS 10u
 

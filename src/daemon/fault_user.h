@@ -9,9 +9,10 @@
 #include "base/fault.h"
 
 /*
- * The fault rules that apply to the points of the daemon. The rules of the daemon's environment and of its own user (base/fault.h)
- * apply to the connections, contexts and processes of all users. The rules of each other user are stored here and apply to those of
- * this user only. Used by the loop's thread.
+ * The fault rules that apply to the points of the daemon. The rules of the daemon's environment and
+ * of its own user (base/fault.h) apply to the connections, contexts and processes of all users. The
+ * rules of each other user are stored here and apply to those of this user only. Used by the loop's
+ * thread.
  */
 
 /* No user; as the scope of a rule: all users. */
@@ -19,8 +20,9 @@
 #define FAULT_EVERY_USER ((uid_t)-1)
 
 /*
- * Replaces the rules of a user other than the daemon's; a text without rules removes them. `counters`: FAULT_RULES_MAX shared
- * counters, valid until the rules are replaced. -EINVAL, -ENOMEM: the former rules remain.
+ * Replaces the rules of a user other than the daemon's; a text without rules removes them.
+ * `counters`: FAULT_RULES_MAX shared counters, valid until the rules are replaced. -EINVAL,
+ * -ENOMEM: the former rules remain.
  */
 int fault_user_set(uid_t uid, const char *text, struct fault_counter *counters)
 	__attribute__((warn_unused_result));
@@ -28,13 +30,19 @@ int fault_user_set(uid_t uid, const char *text, struct fault_counter *counters)
 void fault_user_remove(uid_t uid);
 void fault_user_remove_all(void);
 
-/* The points that the user's own rules name, as bits 1 << enum fault_point; 0: the user has no rules. */
+/*
+ * The points that the user's own rules name, as bits 1 << enum fault_point; 0: the user has no
+ * rules.
+ */
 uint32_t fault_user_points(uid_t uid);
 
 /* The points that objects pass periodically in the daemon (fault_tick.h). */
 #define FAULT_TICK_POINTS (1u << FAULT_DEVICE | 1u << FAULT_PROCESS | 1u << FAULT_CONNECTION)
 
-/* Calls fn for each user whose own rules name a point of FAULT_TICK_POINTS. fn must not change the rules. */
+/*
+ * Calls fn for each user whose own rules name a point of FAULT_TICK_POINTS. fn must not change the
+ * rules.
+ */
 void fault_user_each_periodic(void (*fn)(void *ctx, uid_t uid, uint32_t points), void *ctx);
 bool fault_user_has_periodic(void);
 
@@ -42,7 +50,10 @@ bool fault_user_has_periodic(void);
 PROBE_COLD bool fault_user_decide(uid_t uid, enum fault_point point,
 				  const struct fault_subject *subject, struct fault *fault);
 
-/* As fault_due(), for a point that an object of this user passes. FAULT_NO_USER: the user is unknown. */
+/*
+ * As fault_due(), for a point that an object of this user passes. FAULT_NO_USER: the user is
+ * unknown.
+ */
 static inline bool fault_user_due(uid_t uid, enum fault_point point,
 				  const struct fault_subject *subject, struct fault *fault)
 {

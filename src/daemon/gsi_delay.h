@@ -17,16 +17,18 @@ struct gsi_delay {
 };
 
 /*
- * Limit of delayed MADs for the rules of each user, and for those of the daemon's user. Further MADs are dropped and the sender
- * retransmits them.
+ * Limit of delayed MADs for the rules of each user, and for those of the daemon's user. Further
+ * MADs are dropped and the sender retransmits them.
  */
 #define GSI_DELAYED_MAX 1024u
 
 void gsi_delay_init(struct gsi_delay *delay);
 void gsi_delay_fini(struct gsi_delay *delay);
 
-/* Stores a copy of the MAD until due_ns. is_received: it is then passed to the CM; otherwise it is sent.
- * uid: the user whose rule delays it. */
+/*
+ * Stores a copy of the MAD until due_ns. is_received: it is then passed to the CM; otherwise it is
+ * sent. uid: the user whose rule delays it.
+ */
 void gsi_delay_add(struct gsi_delay *delay, const struct cm_path *path, const void *mad,
 		   bool is_received, uid_t uid, uint64_t due_ns);
 

@@ -69,8 +69,9 @@ static void describe_mad(const struct cm_path *path, const struct cm_msg *msg,
 }
 
 /*
- * Whether a rule of the daemon's user fires, or one of the user whose connection the MAD is about. A user must not be able to forge
- * messages about other connections, so a MAD that a user's rule corrupts becomes malformed.
+ * Whether a rule of the daemon's user fires, or one of the user whose connection the MAD is about.
+ * A user must not be able to forge messages about other connections, so a MAD that a user's rule
+ * corrupts becomes malformed.
  */
 static bool mad_fault_due(const struct gsi *gsi, enum fault_point point, const struct cm_path *path,
 			  const void *mad, struct mad_pass *pass)

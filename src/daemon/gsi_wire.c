@@ -202,7 +202,10 @@ static bool is_whole(struct gsi_wire *wire, const struct link_rx *rx)
 	return icrc_check(&flow, &wire->solver, rx->bytes, rx->len, &ip_id) == ICRC_RIGHT;
 }
 
-/* Checks the fields of the packet. Returns GSI_WIRE_RECEIVED or the counter of the reason for dropping it. */
+/*
+ * Checks the fields of the packet. Returns GSI_WIRE_RECEIVED or the counter of the reason for
+ * dropping it.
+ */
 static enum gsi_wire_counter judge(const struct packet *packet)
 {
 	if (packet->opcode != OPCODE(UD, SEND_ONLY))
@@ -233,16 +236,19 @@ static bool gsi_wire_parse(struct gsi_wire *wire, const struct link_rx *rx, stru
 }
 
 /*
- * Whether the packet has a source address of this host. The daemon passes MADs between addresses of this host through struct gsi
- * and never through UDP. Such a packet was therefore sent by another process, which could forge messages about the QPs and
- * connections of any process.
+ * Whether the packet has a source address of this host. The daemon passes MADs between addresses of
+ * this host through struct gsi and never through UDP. Such a packet was therefore sent by another
+ * process, which could forge messages about the QPs and connections of any process.
  */
 static bool is_from_here(const struct link_rx *rx)
 {
 	return netdev_by_gid(rx->remote_gid, NULL) || gid_is_loopback(rx->remote_gid);
 }
 
-/* Checks addresses and fields. Returns GSI_WIRE_RECEIVED or the counter of the reason for dropping the packet. */
+/*
+ * Checks addresses and fields. Returns GSI_WIRE_RECEIVED or the counter of the reason for dropping
+ * the packet.
+ */
 static enum gsi_wire_counter accept_or_drop(const struct netdev *dev, const struct link_rx *rx,
 					    const struct packet *packet)
 {
@@ -284,7 +290,8 @@ bool gsi_wire_receive(struct gsi *gsi, struct cm *cm, uint64_t now_ns)
 }
 
 /*
- * Whether the datagram that an ICMP error quotes is a MAD of this daemon, according to its BTH. The quotation may be truncated.
+ * Whether the datagram that an ICMP error quotes is a MAD of this daemon, according to its BTH. The
+ * quotation may be truncated.
  */
 static bool is_our_mad(const struct link_error *error)
 {

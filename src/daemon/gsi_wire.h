@@ -8,9 +8,9 @@
 #include "wire/packet.h"
 
 /*
- * QP1 on the wire: MADs to and from other hosts, as UD packets over RoCEv2 (IBA 1.x §13.5, IBA A17). Received packets
- * are dropped and counted unless they are a complete MAD for QP1, with its Q_Key and our P_Key, to an address of this
- * host.
+ * QP1 on the wire: MADs to and from other hosts, as UD packets over RoCEv2 (IBA 1.x §13.5, IBA
+ * A17). Received packets are dropped and counted unless they are a complete MAD for QP1, with its
+ * Q_Key and our P_Key, to an address of this host.
  *
  * Owned by the struct gsi that uses it; one thread.
  */
@@ -25,7 +25,8 @@ enum gsi_wire_counter {
 	GSI_WIRE_UNDELIVERABLE,	    /* ICMP errors received, whether accepted or not */
 	GSI_WIRE_DROPPED_MALFORMED, /* sum of all reasons in `malformed` */
 	GSI_WIRE_DROPPED_ADDRESS,
-	GSI_WIRE_DROPPED_LOCAL, /* source is an address of this host, whose MADs are not sent by UDP */
+	/* source is an address of this host, whose MADs are not sent by UDP */
+	GSI_WIRE_DROPPED_LOCAL,
 	GSI_WIRE_DROPPED_OPCODE,
 	GSI_WIRE_DROPPED_QPN,
 	GSI_WIRE_DROPPED_PKEY,
@@ -41,14 +42,18 @@ struct gsi_wire_counters {
 
 const char *gsi_wire_counter_name(enum gsi_wire_counter counter);
 
-/* Uses the socket of slot 0 and takes ownership of it. NULL with errno: the caller still owns fd. */
+/*
+ * Uses the socket of slot 0 and takes ownership of it. NULL with errno: the caller still owns fd.
+ */
 struct gsi_wire *gsi_wire_open(int fd);
 void gsi_wire_close(struct gsi_wire *wire);
 
 /* Sends a MAD. If it cannot be sent now, it is dropped: the CM repeats it. */
 void gsi_wire_send(struct gsi_wire *wire, const struct cm_path *path, const void *mad);
 
-/* Delivers a limited number of MADs that gsi->wire received to `cm`; true if more may be waiting. */
+/*
+ * Delivers a limited number of MADs that gsi->wire received to `cm`; true if more may be waiting.
+ */
 bool gsi_wire_receive(struct gsi *gsi, struct cm *cm, uint64_t now_ns);
 
 /* Delivers a limited number of ICMP errors about sent MADs to `cm`. */

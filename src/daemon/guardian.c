@@ -79,7 +79,10 @@ static void guardian_run(int fd)
 
 		if (len == -EINTR)
 			continue;
-		/* After FDPASS_LOST the daemon detects the end of the guardian, and the processes continue. */
+		/*
+		 * After FDPASS_LOST the daemon detects the end of the guardian, and the processes
+		 * continue.
+		 */
 		if (len != (ssize_t)sizeof(message) || nfds < 0)
 			break;
 		if (nfds > 0)
@@ -91,7 +94,10 @@ static void guardian_run(int fd)
 	_exit(0);
 }
 
-/* Only the end of the stream ends the guardian: a service manager sends SIGTERM to all processes of the service. */
+/*
+ * Only the end of the stream ends the guardian: a service manager sends SIGTERM to all processes of
+ * the service.
+ */
 static void guardian_ignore_signals(void)
 {
 	static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP};
@@ -104,7 +110,10 @@ static void guardian_keep_only(int fd)
 {
 	int null_fd;
 
-	/* First: the daemon may have been started without standard descriptors, and `fd` may have one of their numbers. */
+	/*
+	 * First: the daemon may have been started without standard descriptors, and `fd` may have
+	 * one of their numbers.
+	 */
 	if (fd != GUARDIAN_FD)
 		dup2(fd, GUARDIAN_FD);
 	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);

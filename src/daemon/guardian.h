@@ -6,11 +6,13 @@
 #include <sys/types.h>
 
 /*
- * The guardian: a child process of the daemon that lets stopped processes continue if the daemon is killed (ADR 0069). It has a
- * pidfd of each process that a fault rule has stopped, and one socket, whose other end the daemon holds. At the end of the stream
- * it sends SIGCONT to these processes and exits. It ignores the signals that end a daemon, and its name is "usrdmad-guard".
+ * The guardian: a child process of the daemon that lets stopped processes continue if the daemon is
+ * killed (ADR 0069). It has a pidfd of each process that a fault rule has stopped, and one socket,
+ * whose other end the daemon holds. At the end of the stream it sends SIGCONT to these processes
+ * and exits. It ignores the signals that end a daemon, and its name is "usrdmad-guard".
  *
- * It is started before the daemon has descriptors of clients: closing its copy of such a descriptor could block.
+ * It is started before the daemon has descriptors of clients: closing its copy of such a descriptor
+ * could block.
  */
 
 /* Starts the guardian; single-threaded. 0 or -errno: rules stop no processes. */

@@ -165,7 +165,10 @@ static void close_handle(uv_handle_t *handle, void *ctx)
 		uv_close(handle, NULL);
 }
 
-/* Serves clients until the daemon is idle or gets a signal. Reports to report_fd when it is ready for clients. 0 or -errno. */
+/*
+ * Serves clients until the daemon is idle or gets a signal. Reports to report_fd when it is ready
+ * for clients. 0 or -errno.
+ */
 static int daemon_run(struct daemon *daemon, int listen_fd, const struct options *options,
 		      int report_fd)
 {
@@ -214,7 +217,10 @@ err_waits:
 	netdev_close();
 err_signals:
 	user_log_close();
-	/* Closes the remaining handles: those of the signals and, after an error, those that were initialised before it. */
+	/*
+	 * Closes the remaining handles: those of the signals and, after an error, those that were
+	 * initialised before it.
+	 */
 	uv_walk(&daemon->loop, close_handle, NULL);
 	while (uv_run(&daemon->loop, UV_RUN_DEFAULT) != 0)
 		;
@@ -222,8 +228,10 @@ err_signals:
 	return error;
 }
 
-/* Binds the socket name, serves, and closes the name last: when another daemon can bind the name, this daemon has released
- * everything else. */
+/*
+ * Binds the socket name, serves, and closes the name last: when another daemon can bind the name,
+ * this daemon has released everything else.
+ */
 static int main_serve(const struct options *options, int report_fd)
 {
 	static struct daemon daemon;

@@ -17,7 +17,10 @@
 #define MONITOR_BYTES 32768
 #define REQUEST_BYTES 256
 
-/* The neighbour watch of this process's network namespace. Opened by the first start, closed by neigh_close(). */
+/*
+ * The neighbour watch of this process's network namespace. Opened by the first start, closed by
+ * neigh_close().
+ */
 static struct {
 	struct mnl_socket *sock; /* NULL: not open */
 	uv_poll_t poll;

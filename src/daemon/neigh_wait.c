@@ -127,7 +127,10 @@ static void neigh_wait_on_timeout(struct timer *timer, uint64_t now_ns)
 	neigh_wait_finish(wait, neigh_wait_status(neigh_state(&wait->hop), -ETIMEDOUT));
 }
 
-/* Makes the kernel resolve the hop. Only the first wait for a hop sends; later ones wait for the same result. */
+/*
+ * Makes the kernel resolve the hop. Only the first wait for a hop sends; later ones wait for the
+ * same result.
+ */
 static int neigh_wait_solicit(const struct sockaddr *dst, const struct sockaddr *src,
 			      const struct neigh_hop *hop)
 {

@@ -17,7 +17,10 @@
 #include "daemon/netdev_probe.h"
 #include "daemon/netdev_query.h"
 
-/* The order number of a device: rank in the upper bits, interface index in the lower ORDER_SHIFT bits. */
+/*
+ * The order number of a device: rank in the upper bits, interface index in the lower ORDER_SHIFT
+ * bits.
+ */
 #define ORDER_SHIFT   28
 #define MONITOR_BYTES 32768
 #define MACHINE_ID    "/etc/machine-id"
@@ -29,7 +32,10 @@ enum netdev_rank {
 	RANK_LOOPBACK,
 };
 
-/* One device. Owned by the table. Created when its interface is up and has an address; freed when the interface is removed. */
+/*
+ * One device. Owned by the table. Created when its interface is up and has an address; freed when
+ * the interface is removed.
+ */
 struct entry {
 	struct list_head node;
 	uint32_t order;
@@ -84,8 +90,10 @@ static bool guid_is_taken(uint64_t guid)
 	return false;
 }
 
-/* The GUID is derived from the hardware address. VLANs have the address of their parent: if another device already has the GUID,
- * it is derived from the name. */
+/*
+ * The GUID is derived from the hardware address. VLANs have the address of their parent: if another
+ * device already has the GUID, it is derived from the name.
+ */
 static uint64_t guid_choose(const struct link_info *link)
 {
 	uint64_t guid = netdev_guid_from_mac(link->mac, link->mac_len);
@@ -98,7 +106,10 @@ static uint64_t guid_choose(const struct link_info *link)
 	return guid;
 }
 
-/* The interface of the default route, or 0. The addresses are documentation addresses: RFC 5737, RFC 3849. */
+/*
+ * The interface of the default route, or 0. The addresses are documentation addresses: RFC 5737,
+ * RFC 3849.
+ */
 static uint32_t default_ifindex(void)
 {
 	static const uint8_t ipv4[4] = {192, 0, 2, 1};
@@ -126,8 +137,10 @@ static uint32_t order_of(const struct entry *entry, uint32_t default_route)
 	return rank << ORDER_SHIFT | (dev->dev_id & ((1u << ORDER_SHIFT) - 1));
 }
 
-/* Sorts the table again. The monitor does not report route changes, so this is also called when a client starts to enumerate
- * the devices. */
+/*
+ * Sorts the table again. The monitor does not report route changes, so this is also called when a
+ * client starts to enumerate the devices.
+ */
 static void reorder(void)
 {
 	uint32_t default_route = default_ifindex();
@@ -144,8 +157,9 @@ static void reorder(void)
 }
 
 /*
- * The lowest speed of a port. UCX sends over all devices of similar speed, and assumes that each device reaches each RoCE GID of the
- * peer. `lo` does not reach the loopback addresses of another host.
+ * The lowest speed of a port. UCX sends over all devices of similar speed, and assumes that each
+ * device reaches each RoCE GID of the peer. `lo` does not reach the loopback addresses of another
+ * host.
  */
 #define LOOPBACK_MBPS 2500
 
@@ -203,7 +217,10 @@ static void entry_update(struct entry *entry, const struct link_info *link,
 		entry->changes |= 1u << IPC_DEVICE_MTU_CHANGE;
 		dev->mtu_bytes = link->mtu_bytes;
 	}
-	/* As in Linux, a new hardware address is a change of the GIDs, and only that of a bond a failover for the rdma_cm. */
+	/*
+	 * As in Linux, a new hardware address is a change of the GIDs, and only that of a bond a
+	 * failover for the rdma_cm.
+	 */
 	if (memcmp(entry->mac, link->mac, sizeof(entry->mac)) != 0) {
 		entry->changes |= 1u << IPC_DEVICE_GID_CHANGE;
 		if (link->is_bond)
@@ -229,8 +246,10 @@ static void apply(const struct snapshot *snapshot)
 	}
 }
 
-/* Reports the changes after the table was updated, and removes the entries that were not seen. For a new device only
- * IPC_DEVICE_ADDED is reported. */
+/*
+ * Reports the changes after the table was updated, and removes the entries that were not seen. For
+ * a new device only IPC_DEVICE_ADDED is reported.
+ */
 static void netdev_notify(void)
 {
 	struct entry *entry, *next;
@@ -256,8 +275,9 @@ static void netdev_notify(void)
 }
 
 /*
- * UCX uses the device with the largest MTU for the first messages of a connection, and assumes that each device reaches each peer.
- * The loopback device must not be the one, because it reaches this host only: it gets the smallest MTU of the others.
+ * UCX uses the device with the largest MTU for the first messages of a connection, and assumes that
+ * each device reaches each peer. The loopback device must not be the one, because it reaches this
+ * host only: it gets the smallest MTU of the others.
  */
 static void limit_loopback(void)
 {
@@ -329,7 +349,10 @@ static int monitor_open(void)
 	return 0;
 }
 
-/* Seed of the GUIDs of devices without hardware address: differs between machines and is constant on one machine. */
+/*
+ * Seed of the GUIDs of devices without hardware address: differs between machines and is constant
+ * on one machine.
+ */
 static uint64_t machine_seed(void)
 {
 	char id[64] = "";

@@ -10,8 +10,8 @@
 #include "ipc/msg.h"
 
 /*
- * The RDMA transport of a device: how its port and GIDs are reported, and its largest packet. The connection manager whose
- * cm_ops.transport_type is equal connects its QPs.
+ * The RDMA transport of a device: how its port and GIDs are reported, and its largest packet. The
+ * connection manager whose cm_ops.transport_type is equal connects its QPs.
  */
 struct netdev_transport {
 	uint8_t node_type;	/* enum ibv_node_type */
@@ -24,14 +24,18 @@ struct netdev_transport {
 
 extern const struct netdev_transport netdev_roce_v2;
 
-/* The network interfaces of this namespace as RDMA devices, updated by netlink notifications. The table owns each
- * struct netdev; a pointer is valid until the loop runs again. Only the loop's thread uses the table. */
+/*
+ * The network interfaces of this namespace as RDMA devices, updated by netlink notifications. The
+ * table owns each struct netdev; a pointer is valid until the loop runs again. Only the loop's
+ * thread uses the table.
+ */
 struct netdev {
 	uint32_t dev_id; /* ifindex */
 	const struct netdev_transport *transport;
 	uint64_t node_guid;
 	uint32_t mtu_bytes;
-	uint32_t mtu_limit_bytes; /* of packets, if smaller than mtu_bytes; 0: no limit (ADR 0073) */
+	/* of packets, if smaller than mtu_bytes; 0: no limit (ADR 0073) */
+	uint32_t mtu_limit_bytes;
 	uint32_t speed_mbps;
 	bool is_up;
 	bool is_loopback;
@@ -41,31 +45,46 @@ struct netdev {
 	struct ipc_gid gids[IPC_GIDS_MAX];
 };
 
-/* Reads the interfaces that are up and have an address, and watches interfaces for changes. After the table was
- * updated, on_change is called once for each enum ipc_device_what of each changed device. */
+/*
+ * Reads the interfaces that are up and have an address, and watches interfaces for changes. After
+ * the table was updated, on_change is called once for each enum ipc_device_what of each changed
+ * device.
+ */
 int netdev_open(uv_loop_t *loop, void (*on_change)(void *ctx, uint32_t dev_id, uint32_t what),
 		void *ctx) __attribute__((warn_unused_result));
 
 /* Closes the table. The libuv handles close in the loop's next iteration. */
 void netdev_close(void);
 
-/* Returns the first device at or after a position of the device list; NULL after the last. Devices that can reach other
- * hosts come first, lo comes last. Positions start at 0; *next is the position after the returned device. */
+/*
+ * Returns the first device at or after a position of the device list; NULL after the last. Devices
+ * that can reach other hosts come first, lo comes last. Positions start at 0; *next is the position
+ * after the returned device.
+ */
 const struct netdev *netdev_from_cursor(uint32_t cursor, uint32_t *next);
 
-/* Calls fn for each device, in no particular order: unlike the device list, this asks the kernel nothing. */
+/*
+ * Calls fn for each device, in no particular order: unlike the device list, this asks the kernel
+ * nothing.
+ */
 void netdev_each(void (*fn)(void *ctx, const struct netdev *dev), void *ctx);
 
 /* The following functions return NULL if no device matches. */
 const struct netdev *netdev_by_id(uint32_t dev_id);
 
-/* The device with this unicast address. The port is ignored; sin6_scope_id is compared for link-local addresses. */
+/*
+ * The device with this unicast address. The port is ignored; sin6_scope_id is compared for
+ * link-local addresses.
+ */
 const struct netdev *netdev_by_addr(const struct sockaddr *addr);
 
 /* The device with this GID, and the GID's index in the device's table. index may be NULL. */
 const struct netdev *netdev_by_gid(const uint8_t gid[16], uint32_t *index);
 
-/* The same, but the device dev_id precedes: several interfaces may have the same link-local address. */
+/*
+ * The same, but the device dev_id precedes: several interfaces may have the same link-local
+ * address.
+ */
 const struct netdev *netdev_by_gid_at(const uint8_t gid[16], uint32_t dev_id, uint32_t *index);
 
 const struct netdev *netdev_loopback(void);
@@ -74,11 +93,11 @@ const struct netdev *netdev_loopback(void);
 uint8_t netdev_path_mtu(const struct netdev *dev);
 
 /*
- * Queries the kernel's route to dst. src_hint is the required source address, unless it is NULL, AF_UNSPEC or a
- * wildcard. On success src_out is the source address (port 0) and *dev is the device with this address. If dst is an
- * address of this host, *dev is the device with dst, or lo. If dst is a multicast group, *dev is the device with
- * src_hint. *hop_limit, if not NULL: that of packets on this route. -ENETUNREACH, -EHOSTUNREACH, -EADDRNOTAVAIL, -EAFNOSUPPORT,
- * -ENODEV.
+ * Queries the kernel's route to dst. src_hint is the required source address, unless it is NULL,
+ * AF_UNSPEC or a wildcard. On success src_out is the source address (port 0) and *dev is the device
+ * with this address. If dst is an address of this host, *dev is the device with dst, or lo. If dst
+ * is a multicast group, *dev is the device with src_hint. *hop_limit, if not NULL: that of packets
+ * on this route. -ENETUNREACH, -EHOSTUNREACH, -EADDRNOTAVAIL, -EAFNOSUPPORT, -ENODEV.
  */
 int netdev_route(const struct sockaddr *dst, const struct sockaddr *src_hint,
 		 struct sockaddr_storage *src_out, const struct netdev **dev, uint8_t *hop_limit)

@@ -55,8 +55,10 @@ static void gid_default(const struct netdev *dev, uint8_t gid[16])
 		gid[8 + i] = (uint8_t)(dev->node_guid >> (56 - 8 * i));
 }
 
-/* Index 0 keeps its GID while that is an address of the interface. Otherwise it gets the first link-local address, or the default
- * GID if the interface has no link-local address. */
+/*
+ * Index 0 keeps its GID while that is an address of the interface. Otherwise it gets the first
+ * link-local address, or the default GID if the interface has no link-local address.
+ */
 static void update_first(struct netdev *dev, const uint8_t (*addrs)[16], size_t count)
 {
 	uint8_t gid[16];
@@ -159,7 +161,10 @@ uint64_t netdev_guid_from_name(uint64_t seed, const char *name)
 		hash ^= (uint8_t)*name;
 		hash *= 0x100000001b3ull;
 	}
-	/* With the group and universal bits clear, the GUID differs from all GUIDs of vendors. 0 is not a valid GUID. */
+	/*
+	 * With the group and universal bits clear, the GUID differs from all GUIDs of vendors. 0 is
+	 * not a valid GUID.
+	 */
 	hash &= ~0x0300000000000000ull;
 	return hash ? hash : 1;
 }

@@ -86,7 +86,10 @@ static bool is_kind(const char *kind, size_t len, const char *name)
 	return len == strlen(name) + 1 && !memcmp(kind, name, len);
 }
 
-/* Each of the following callbacks processes one attribute. An attribute of an unexpected length is ignored. */
+/*
+ * Each of the following callbacks processes one attribute. An attribute of an unexpected length is
+ * ignored.
+ */
 static int on_info_attribute(const struct nlattr *attr, void *ctx)
 {
 	struct link_info *link = ctx;
@@ -149,7 +152,10 @@ static int on_link(const struct nlmsghdr *nlh, void *ctx)
 	return MNL_CB_OK;
 }
 
-/* False during duplicate address detection and after it failed. An optimistic address is usable during the detection. */
+/*
+ * False during duplicate address detection and after it failed. An optimistic address is usable
+ * during the detection.
+ */
 static bool is_usable(uint32_t flags)
 {
 	return !(flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) || (flags & IFA_F_OPTIMISTIC);

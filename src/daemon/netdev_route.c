@@ -75,8 +75,10 @@ static const struct netdev *netdev_route_owner_of(const struct sockaddr *addr,
 	return !dev && is_loopback_net(parts) ? netdev_loopback() : dev;
 }
 
-/* Route to a local address: the device of the destination. The source address is the destination address unless the caller
- * specifies one. */
+/*
+ * Route to a local address: the device of the destination. The source address is the destination
+ * address unless the caller specifies one.
+ */
 static int route_local(const struct sockaddr *dst, const struct parts *to, const struct parts *from,
 		       struct sockaddr_storage *src_out, const struct netdev **dev)
 {
@@ -102,8 +104,10 @@ static int route_out(const struct parts *to, const struct route_info *route,
 	return *dev ? 0 : -ENODEV;
 }
 
-/* Route to a multicast group from a local source address: the device of that address, even if the multicast route uses another
- * interface. */
+/*
+ * Route to a multicast group from a local source address: the device of that address, even if the
+ * multicast route uses another interface.
+ */
 static int route_group(const struct parts *to, const struct parts *from,
 		       const struct sockaddr *src_hint, struct sockaddr_storage *src_out,
 		       const struct netdev **dev, uint8_t *hop_limit)

@@ -5,7 +5,10 @@
 #include "daemon/netdev.h"
 #include "wire/mad.h"
 
-/* What Linux reserves for the path MTU of the rdma_cm: GRH or IPv6, UDP, BTH, XRCETH, AtomicETH, ICRC (IBA A17 (RoCEv2)). */
+/*
+ * What Linux reserves for the path MTU of the rdma_cm: GRH or IPv6, UDP, BTH, XRCETH, AtomicETH,
+ * ICRC (IBA A17 (RoCEv2)).
+ */
 #define ROCE_HEADER_BYTES (40 + 8 + 12 + 4 + 28 + 4)
 
 const struct netdev_transport netdev_roce_v2 = {

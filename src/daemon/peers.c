@@ -22,18 +22,20 @@
 #define MEMFD_NOEXEC_SEAL 0x0008u /* Linux 6.3; headers of Debian 12 lack it */
 
 /*
- * The number of pairs that are over and that a session has not left yet. With more, it gets no further pair of this kind: each
- * keeps a descriptor.
+ * The number of pairs that are over and that a session has not left yet. With more, it gets no
+ * further pair of this kind: each keeps a descriptor.
  */
 #define PAIRS_OVER_MAX 64
 
 /*
  * A pair of two engines. In the lists of both sessions; over when the first of the two leaves it.
  *
- * If the processes have different users, each could send descriptors into the queue of the other's doorbell, and close() of a
- * doorbell closes what is in its queue, which can block (closer.h). If the kernel cannot prevent this (fdpass_refuse()), the
- * daemon keeps both ends open, so that close() of an engine is not the last one. It closes an end after its engine has closed it:
- * the engine reports this for a pair that is over (PEER_NOT_TAKEN), or its session ends. Such a pair is freed when both have left.
+ * If the processes have different users, each could send descriptors into the queue of the other's
+ * doorbell, and close() of a doorbell closes what is in its queue, which can block (closer.h). If
+ * the kernel cannot prevent this (fdpass_refuse()), the daemon keeps both ends open, so that
+ * close() of an engine is not the last one. It closes an end after its engine has closed it: the
+ * engine reports this for a pair that is over (PEER_NOT_TAKEN), or its session ends. Such a pair is
+ * freed when both have left.
  */
 struct pair {
 	uint64_t id;
@@ -73,8 +75,10 @@ void peers_session_init(struct session *session)
 	list_init(&session->published.pairs);
 }
 
-/* Checks the seals and the size of a segment. The size of a sealed segment cannot change, so a peer's access to its mapping does
- * not fault. Only the owner can write the segment. */
+/*
+ * Checks the seals and the size of a segment. The size of a sealed segment cannot change, so a
+ * peer's access to its mapping does not fault. Only the owner can write the segment.
+ */
 static bool is_segment(int fd, uint64_t bytes)
 {
 	struct stat st;
@@ -98,8 +102,11 @@ static int push_socket(struct session *session, int fd)
 	return push_send(&session->published.push, &msg, sizeof(msg), &fd, 1, session->cred.uid);
 }
 
-/* A process of another user gets a forwarding ring. With the socket itself it could detach the BPF program that selects the
- * receiving socket, or change the order of the sockets in the reuseport group. */
+/*
+ * A process of another user gets a forwarding ring. With the socket itself it could detach the BPF
+ * program that selects the receiving socket, or change the order of the sockets in the reuseport
+ * group.
+ */
 static int push_ring(struct session *session, int socket_fd)
 {
 	struct ipc_ring msg = {
@@ -122,8 +129,10 @@ static int push_ring(struct session *session, int socket_fd)
 	return error;
 }
 
-/* Passes the RoCEv2 datagrams for the engine's slot to the engine, by a socket or a ring. Without them the engine only connects
- * to processes of this host. */
+/*
+ * Passes the RoCEv2 datagrams for the engine's slot to the engine, by a socket or a ring. Without
+ * them the engine only connects to processes of this host.
+ */
 static int delegate_port(struct session *session)
 {
 	struct server *server = session->server;
@@ -172,7 +181,9 @@ static struct pair *pair_find(struct session *session, const struct session *oth
 	return NULL;
 }
 
-/* Creates zeroed shared memory of fixed (sealed) size for a pair. Returns the descriptor or -errno. */
+/*
+ * Creates zeroed shared memory of fixed (sealed) size for a pair. Returns the descriptor or -errno.
+ */
 static int pair_memory(void)
 {
 	int error;
@@ -223,7 +234,10 @@ static void pair_link(struct pair *pair, uint32_t side, struct session *session)
 	session->published.pair_count++;
 }
 
-/* The pair has ended for both engines. One that has to close its doorbell first is in its session's list still. */
+/*
+ * The pair has ended for both engines. One that has to close its doorbell first is in its session's
+ * list still.
+ */
 static void pair_set_over(struct pair *pair)
 {
 	pair->is_over = true;
@@ -233,7 +247,10 @@ static void pair_set_over(struct pair *pair)
 	}
 }
 
-/* The engine has closed its doorbell, or has none. The pair must be over; it is freed with its second end. */
+/*
+ * The engine has closed its doorbell, or has none. The pair must be over; it is freed with its
+ * second end.
+ */
 static void pair_leave(struct pair *pair, int side)
 {
 	struct pair_end *end = &pair->ends[side], *other = &pair->ends[!side];
@@ -282,8 +299,9 @@ void peers_connect_peer_failed(struct session *session, uint32_t slot, int error
 }
 
 /*
- * Whether a push failed because of a resource shortage: of the daemon, or because the reader has too many unread pushes. Such a
- * reader may be stopped; new peers must not cause the end of its session. Other errors mean that the connection is lost.
+ * Whether a push failed because of a resource shortage: of the daemon, or because the reader has
+ * too many unread pushes. Such a reader may be stopped; new peers must not cause the end of its
+ * session. Other errors mean that the connection is lost.
  */
 static bool is_shortage(int error)
 {
@@ -291,7 +309,10 @@ static bool is_shortage(int error)
 	       error == -ENOBUFS;
 }
 
-/* Pushes PEER to both sides, first to the side that did not send the request. On failure neither side has the pair. */
+/*
+ * Pushes PEER to both sides, first to the side that did not send the request. On failure neither
+ * side has the pair.
+ */
 static int pair_announce(const struct pair *pair, int memory_fd, const int *doorbells)
 {
 	struct session *asker = pair->ends[0].session, *other = pair->ends[1].session;
@@ -346,9 +367,11 @@ static int pair_make(struct pair *pair)
 	memory_fd = pair_memory();
 	if (memory_fd < 0)
 		return memory_fd;
-	/* Not an eventfd: both sides would share its open file, so one side could make the other block, or consume the wake-ups of
-	 * other processes. Not pipes: a write() from memory that does not answer holds the mutex that read() and write() of the
-	 * other side wait for. */
+	/*
+	 * Not an eventfd: both sides would share its open file, so one side could make the other
+	 * block, or consume the wake-ups of other processes. Not pipes: a write() from memory that
+	 * does not answer holds the mutex that read() and write() of the other side wait for.
+	 */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, doorbells)) {
 		error = -errno;
 		goto err_doorbells;
@@ -396,7 +419,10 @@ int peers_connect_peer(struct session *session, uint32_t slot)
 	return 0;
 }
 
-/* The session leaves a pair. The other side gets PEER_GONE; if its doorbell is kept, it leaves the pair later. */
+/*
+ * The session leaves a pair. The other side gets PEER_GONE; if its doorbell is kept, it leaves the
+ * pair later.
+ */
 static void pair_part(struct pair *pair, const struct session *session)
 {
 	int side = pair->ends[0].session == session ? 0 : 1;

@@ -25,7 +25,10 @@ struct tracer {
 	uint64_t received; /* id of the last ring that it received */
 };
 
-/* In probes.rings until its process has ended and every tracer has received it, or no tracer wants it. */
+/*
+ * In probes.rings until its process has ended and every tracer has received it, or no tracer wants
+ * it.
+ */
 struct probe_ring {
 	struct list_head node;
 	uint64_t id;
@@ -83,7 +86,10 @@ static bool tracer_wants(const struct tracer *tracer, uid_t uid, pid_t pid, uint
 
 	if (own != 0 && own != uid)
 		return false;
-	/* The daemon's events belong to the connections of many processes; the tracer selects those of its process. */
+	/*
+	 * The daemon's events belong to the connections of many processes; the tracer selects those
+	 * of its process.
+	 */
 	return role == 0 || tracer->pid == 0 || tracer->pid == pid;
 }
 
@@ -213,7 +219,10 @@ static void notify_all_of(struct server *server, struct probes_user *probes)
 	begin_notices(server, probes->user);
 }
 
-/* Notifies the session of the last change, if it was not yet. An engine that begins to trace is notified with its ring. */
+/*
+ * Notifies the session of the last change, if it was not yet. An engine that begins to trace is
+ * notified with its ring.
+ */
 static void serve_session(struct session *session)
 {
 	const struct probes_user *user = session->probes.user;
@@ -307,7 +316,10 @@ static unsigned int tracers_of(const struct probes *probes, uid_t uid)
 	return count;
 }
 
-/* Clients that were refused a ring, because earlier tracers did not want them, ask again. Engines get their ring. */
+/*
+ * Clients that were refused a ring, because earlier tracers did not want them, ask again. Engines
+ * get their ring.
+ */
 static void begin_tracing(struct server *server, struct probes_user *user)
 {
 	update_flags(server, user);

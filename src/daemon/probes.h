@@ -11,12 +11,13 @@
 #include "ipc/msg.h"
 
 /*
- * The daemon's part of tracing and fault injection: the probe page of each user, the trace rings of the processes and of the
- * daemon, the tracers, and the fault rules (docs/adr/0039). One thread.
+ * The daemon's part of tracing and fault injection: the probe page of each user, the trace rings of
+ * the processes and of the daemon, the tracers, and the fault rules (docs/adr/0039). One thread.
  *
- * A tracer is a control client that sent TRACE_START. It receives the rings of its user's processes, or of all processes if
- * it is root's. A process gets its ring when the first tracer is attached, and keeps it until no tracer is left. The ring of a
- * process that has ended is kept until the tracers have received it, at most PROBES_ENDED_MAX of them.
+ * A tracer is a control client that sent TRACE_START. It receives the rings of its user's
+ * processes, or of all processes if it is root's. A process gets its ring when the first tracer is
+ * attached, and keeps it until no tracer is left. The ring of a process that has ended is kept
+ * until the tracers have received it, at most PROBES_ENDED_MAX of them.
  */
 #define PROBES_ENDED_MAX 64
 /* The number of users with fault rules; root and the daemon's user may always have some. */
@@ -31,7 +32,8 @@ struct probe_ring;
 /* Part of struct server. */
 struct probes {
 	struct list_head
-		users; /* struct probes_user: users with a session, a ring of the daemon, or fault rules */
+		/* struct probes_user: users with a session, a ring of the daemon, or fault rules */
+		users;
 	struct list_head rings; /* struct probe_ring, in ascending order of id */
 	struct hash tracers;	/* struct tracer, by uid */
 	uint64_t last_ring_id;
@@ -52,7 +54,10 @@ int probes_init(struct probes *probes) __attribute__((warn_unused_result));
 void probes_fini(struct probes *probes);
 void probes_close(struct server *server);
 
-/* The daemon accepts a HELLO. *page is a descriptor of its user's probe page, for the reply. 0 or -errno. */
+/*
+ * The daemon accepts a HELLO. *page is a descriptor of its user's probe page, for the reply. 0 or
+ * -errno.
+ */
 int probes_enter(struct session *session, int *page) __attribute__((warn_unused_result));
 
 /* The session ends. */
@@ -62,7 +67,8 @@ void probes_leave(struct session *session);
 void probes_published(struct session *session);
 
 /*
- * Notifies some of the user's engines of changes of the page, and passes them their rings (turns.h). Returns whether engines are left.
+ * Notifies some of the user's engines of changes of the page, and passes them their rings
+ * (turns.h). Returns whether engines are left.
  */
 bool probes_serve_user(struct server *server, struct user *user);
 

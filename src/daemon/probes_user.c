@@ -42,8 +42,8 @@ static int page_map(struct probes_user *user)
 }
 
 /*
- * Creates the page of a user. 0 or -errno. A daemon whose limits do not allow the memory (RLIMIT_FSIZE) serves its clients without
- * a page: they receive an empty file.
+ * Creates the page of a user. 0 or -errno. A daemon whose limits do not allow the memory
+ * (RLIMIT_FSIZE) serves its clients without a page: they receive an empty file.
  */
 static int page_create(struct probes_user *user)
 {
@@ -175,8 +175,8 @@ bool probes_user_set_traced(struct probes_user *user, uint32_t flags)
 }
 
 /*
- * Reads the text of the rules. A sealed memfd cannot change, and reading it does not block. Returns the text, or NULL and
- * *error.
+ * Reads the text of the rules. A sealed memfd cannot change, and reading it does not block. Returns
+ * the text, or NULL and *error.
  */
 static char *read_rules_file(int fd, int *error)
 {
@@ -224,7 +224,10 @@ static void apply_to_daemon(struct probes_user *user, const char *text)
 {
 	char why[WHY_BYTES] = "no memory";
 
-	/* The points of the daemon count in this page from now on: it must not be freed before the daemon exits. */
+	/*
+	 * The points of the daemon count in this page from now on: it must not be freed before the
+	 * daemon exits.
+	 */
 	if (!user->is_daemons)
 		user->refs++;
 	user->is_daemons = true;

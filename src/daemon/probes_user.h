@@ -24,7 +24,10 @@ struct probes_user {
 	uint32_t notice;   /* number of the last change of which the engines are to be notified */
 };
 
-/* The page of a user with one more reference; created if it does not exist. NULL and errno: ENOMEM, or no descriptor. */
+/*
+ * The page of a user with one more reference; created if it does not exist. NULL and errno: ENOMEM,
+ * or no descriptor.
+ */
 struct probes_user *probes_user_get(struct server *server, struct user *user);
 
 /* Drops a reference. The entry of a user without references and rules is freed. */
@@ -33,7 +36,10 @@ void probes_user_put(struct server *server, struct probes_user *user);
 /* Frees all entries, when no session is left. */
 void probes_user_free_all(struct server *server);
 
-/* To be called after the user's rules or number of sessions have changed: the rules may be unused from now on (rule_expiry.h). */
+/*
+ * To be called after the user's rules or number of sessions have changed: the rules may be unused
+ * from now on (rule_expiry.h).
+ */
 void probes_user_check_use(struct server *server, const struct user *user);
 
 /* A lease of server.rule_expiry has ended: the rules end. */
@@ -46,10 +52,11 @@ void probes_user_touch(struct probes_user *user);
 bool probes_user_set_traced(struct probes_user *user, uint32_t flags);
 
 /*
- * Reads the rules from a sealed memfd, checks them, and writes them to the page. Rules of the daemon's user apply to all
- * objects that pass the daemon's points, those of others to the objects of the user. 0; -EINVAL: not a sealed memfd, or invalid rules;
- * -E2BIG; -ENOMEM; -EDQUOT: PROBES_RULE_USERS_MAX other users have rules; -EOPNOTSUPP: rules for `process`, and the daemon may not
- * send signals to processes of this user.
+ * Reads the rules from a sealed memfd, checks them, and writes them to the page. Rules of the
+ * daemon's user apply to all objects that pass the daemon's points, those of others to the objects
+ * of the user. 0; -EINVAL: not a sealed memfd, or invalid rules; -E2BIG; -ENOMEM; -EDQUOT:
+ * PROBES_RULE_USERS_MAX other users have rules; -EOPNOTSUPP: rules for `process`, and the daemon
+ * may not send signals to processes of this user.
  */
 int probes_user_set_rules(struct server *server, struct probes_user *user, int fd);
 

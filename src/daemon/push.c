@@ -45,7 +45,10 @@ int push_socketpair(int *ours, int *client_end)
 		close(ends[1]);
 		return -EMFILE;
 	}
-	/* The client's sends fail, so the daemon's end contains no message (and no descriptor) when it is closed. */
+	/*
+	 * The client's sends fail, so the daemon's end contains no message (and no descriptor) when
+	 * it is closed.
+	 */
 	shutdown(ends[0], SHUT_RD);
 	*ours = ends[0];
 	*client_end = ends[1];

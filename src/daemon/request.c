@@ -41,7 +41,10 @@ static int handle_peer_not_taken(struct session *session, struct request *reques
 	return 0;
 }
 
-/* The next device from the cursor on that no fault rule removes for the session's user; NULL: no further device. */
+/*
+ * The next device from the cursor on that no fault rule removes for the session's user; NULL: no
+ * further device.
+ */
 static const struct netdev *next_device(const struct session *session, uint32_t cursor,
 					uint32_t *next)
 {
@@ -107,8 +110,10 @@ static int handle_xrcd_close(struct session *session, struct request *request)
 	return xrcds_close(session, MSG(ipc_xrcd_close)->domain_id);
 }
 
-/* The limit applies to all processes of a user together. It bounds the daemon's descriptors: the kernel limits the memberships
- * of one socket, so further memberships need extra sockets. */
+/*
+ * The limit applies to all processes of a user together. It bounds the daemon's descriptors: the
+ * kernel limits the memberships of one socket, so further memberships need extra sockets.
+ */
 static bool has_groups_left(const struct session *session)
 {
 	const struct server *server = session->server;

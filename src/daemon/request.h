@@ -28,8 +28,8 @@ struct request {
 };
 
 /*
- * Serves a request whose size, reserved fields, role and number of descriptors were checked. The status of the reply: 0 or
- * -errno.
+ * Serves a request whose size, reserved fields, role and number of descriptors were checked. The
+ * status of the reply: 0 or -errno.
  */
 typedef int request_handler(struct session *session, struct request *request);
 

@@ -23,12 +23,16 @@
 #define FORWARD_EVENTS 32
 
 /*
- * Applications that wait for a datagram may busy-poll on all CPUs. With this priority the forwarding thread runs as soon as a
- * datagram arrives, and not only when the time slice of an application ends.
+ * Applications that wait for a datagram may busy-poll on all CPUs. With this priority the
+ * forwarding thread runs as soon as a datagram arrives, and not only when the time slice of an
+ * application ends.
  */
 #define FORWARD_NICE (-10)
 
-/* Encoding of epoll data: the slot, which of its two descriptors is ready, and the generation of the registration. */
+/*
+ * Encoding of epoll data: the slot, which of its two descriptors is ready, and the generation of
+ * the registration.
+ */
 #define EVENT_SLOT_MASK	       0xffffu
 #define EVENT_ROOM	       (1u << 16)
 #define EVENT_GENERATION_SHIFT 32
@@ -56,7 +60,10 @@ void roce_forward_init(struct roce_forward *forward)
 	pthread_mutex_init(&forward->state, NULL);
 }
 
-/* For the event loop's thread: waits for at most one turn of the forwarding thread, which yields at the gate. */
+/*
+ * For the event loop's thread: waits for at most one turn of the forwarding thread, which yields at
+ * the gate.
+ */
 static void roce_forward_lock(struct roce_forward *forward)
 {
 	pthread_mutex_lock(&forward->gate);
@@ -115,7 +122,10 @@ static void *forward_main(void *arg)
 	}
 }
 
-/* Starts the forwarding thread at the first call. 0 or -errno; after a failure the next call reuses the opened descriptors. */
+/*
+ * Starts the forwarding thread at the first call. 0 or -errno; after a failure the next call reuses
+ * the opened descriptors.
+ */
 static int roce_forward_start(struct roce_forward *forward)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = EVENT_STOP};
@@ -162,8 +172,10 @@ void roce_forward_close(struct roce_forward *forward)
 	pthread_mutex_destroy(&forward->gate);
 }
 
-/* Adds both descriptors to epoll. The eventfd is edge-triggered and never read, because its process could write it without
- * end. */
+/*
+ * Adds both descriptors to epoll. The eventfd is edge-triggered and never read, because its process
+ * could write it without end.
+ */
 static int forward_watch(const struct roce_forward *forward, const struct forward *one)
 {
 	struct epoll_event room = {.events = EPOLLIN | EPOLLET,
@@ -238,7 +250,9 @@ void roce_forward_remove(struct roce_forward *forward, uint32_t slot)
 	roce_forward_lock(forward);
 	forward->forwards[slot] = NULL;
 	(void)epoll_ctl(forward->epoll_fd, EPOLL_CTL_DEL, one->feed.socket_fd, NULL);
-	/* Closing the eventfd would not remove it from epoll, because the process has copies of it. */
+	/*
+	 * Closing the eventfd would not remove it from epoll, because the process has copies of it.
+	 */
 	(void)epoll_ctl(forward->epoll_fd, EPOLL_CTL_DEL, one->feed.room_fd, NULL);
 	count_one(one, &forward->past);
 	roce_forward_unlock(forward);

@@ -20,11 +20,12 @@ struct forward_counters {
 };
 
 /*
- * Forwards datagrams of UDP port 4791 to processes of users other than the daemon's, which never get a socket of the
- * port (ADR 0023). Each process has a forwarding ring (daemon/udp_feed.h). One thread fills all rings from the sockets
- * of their slots; it is started with the first ring. The loop's thread calls all functions below. `state` guards the
- * table and the feeds. The loop's thread holds `gate` while it waits for `state`, and the forwarding thread passes
- * through `gate` first, so that the loop's thread has priority.
+ * Forwards datagrams of UDP port 4791 to processes of users other than the daemon's, which never
+ * get a socket of the port (ADR 0023). Each process has a forwarding ring (daemon/udp_feed.h). One
+ * thread fills all rings from the sockets of their slots; it is started with the first ring. The
+ * loop's thread calls all functions below. `state` guards the table and the feeds. The loop's
+ * thread holds `gate` while it waits for `state`, and the forwarding thread passes through `gate`
+ * first, so that the loop's thread has priority.
  */
 struct roce_forward {
 	pthread_mutex_t gate;
@@ -43,12 +44,17 @@ void roce_forward_init(struct roce_forward *forward);
 /* Ends the thread. All slots must have been removed. */
 void roce_forward_close(struct roce_forward *forward);
 
-/* Starts forwarding: datagrams from socket_fd are passed to the process that gets fds. The caller keeps socket_fd and
- * owns fds. */
+/*
+ * Starts forwarding: datagrams from socket_fd are passed to the process that gets fds. The caller
+ * keeps socket_fd and owns fds.
+ */
 int roce_forward_add(struct roce_forward *forward, uint32_t slot, int socket_fd,
 		     int fds[IPC_RING_FDS]) __attribute__((warn_unused_result));
 
-/* Stops forwarding; to be called before the socket is closed. Does nothing if the slot is not forwarded. */
+/*
+ * Stops forwarding; to be called before the socket is closed. Does nothing if the slot is not
+ * forwarded.
+ */
 void roce_forward_remove(struct roce_forward *forward, uint32_t slot);
 
 /* Multicast groups of the slot's socket, see ipc/msg.h. The caller limits their number. */

@@ -18,14 +18,20 @@
 
 #define IDLE_BUFFER 1 /* the kernel raises it to its minimum */
 
-/* More datagrams than the receive buffer of an idle socket can hold. The limit ends the loop if datagrams keep arriving. */
+/*
+ * More datagrams than the receive buffer of an idle socket can hold. The limit ends the loop if
+ * datagrams keep arriving.
+ */
 #define DRAIN_DATAGRAMS 64
 
 /* For this time a new daemon waits until the processes of a preceding one have left the port. */
 #define LEFT_WAIT_NS CLOCK_NS_PER_S
 #define LEFT_POLL_NS (5 * CLOCK_NS_PER_MS)
 
-/* A socket leaves the reuseport group by connecting to the discard port of this host, which only root can bind. */
+/*
+ * A socket leaves the reuseport group by connecting to the discard port of this host, which only
+ * root can bind.
+ */
 #define DISCARD_PORT 9
 
 static int roce_port_set_int(int fd, int level, int name, int value)
@@ -40,8 +46,9 @@ static int prepare_and_bind(int fd)
 	if (!ret)
 		ret = roce_port_set_int(fd, SOL_SOCKET, SO_RCVBUF, IDLE_BUFFER);
 	/*
-	 * The BPF program selects the socket for unicast datagrams only. Multicast datagrams are delivered to every socket that
-	 * accepts the group, so a socket must only accept the groups that it joined.
+	 * The BPF program selects the socket for unicast datagrams only. Multicast datagrams are
+	 * delivered to every socket that accepts the group, so a socket must only accept the groups
+	 * that it joined.
 	 */
 	if (!ret)
 		ret = udp_group_receive_all(fd, false);
@@ -79,8 +86,9 @@ static int open_member(void)
 }
 
 /*
- * The first socket (slot 0) creates the reuseport group. The BPF program belongs to the group and is attached through this
- * socket. SO_LOCK_FILTER prevents a process with a delegated socket of another slot from replacing the program.
+ * The first socket (slot 0) creates the reuseport group. The BPF program belongs to the group and
+ * is attached through this socket. SO_LOCK_FILTER prevents a process with a delegated socket of
+ * another slot from replacing the program.
  */
 static int open_slot(struct roce_port *port, uint32_t slot)
 {
@@ -234,7 +242,10 @@ static int leave_group(int fd)
 	return -errno;
 }
 
-/* Replaces the slot's socket by one that was never delegated. On failure (-errno) the slot keeps its socket. */
+/*
+ * Replaces the slot's socket by one that was never delegated. On failure (-errno) the slot keeps
+ * its socket.
+ */
 static int replace(struct roce_port *port, uint32_t slot)
 {
 	int error = port->spare >= 0 ? 0 : open_spare(port);
@@ -261,7 +272,9 @@ int roce_port_delegate(struct roce_port *port, uint32_t slot)
 		return -1;
 	fd = port->fds[slot];
 	drain(fd);
-	/* A process with a delegated socket cannot replace the BPF program, but it can detach it. */
+	/*
+	 * A process with a delegated socket cannot replace the BPF program, but it can detach it.
+	 */
 	if (roce_steer_attach(&port->steer, port->fds[0]))
 		return -1;
 	port->is_used[slot] = true;
@@ -277,7 +290,10 @@ void roce_port_return(struct roce_port *port, uint32_t slot)
 	error = replace(port, slot);
 	if (!error)
 		return;
-	/* For example, lo is down. roce_port_delegate() retries before it delegates the socket again. */
+	/*
+	 * For example, lo is down. roce_port_delegate() retries before it delegates the socket
+	 * again.
+	 */
 	log_debug("cannot replace the socket of slot %u: %s", slot, strerror(-error));
 	(void)roce_port_set_int(port->fds[slot], SOL_SOCKET, SO_RCVBUF, IDLE_BUFFER);
 }

@@ -12,7 +12,10 @@
 #include "base/util.h"
 #include "ipc/msg.h"
 
-/* Bytes 4 to 7 of the UDP payload: the lower 24 bits are BTH.DestQP, whose upper bits (from IPC_SLOT_SHIFT) are the slot. */
+/*
+ * Bytes 4 to 7 of the UDP payload: the lower 24 bits are BTH.DestQP, whose upper bits (from
+ * IPC_SLOT_SHIFT) are the slot.
+ */
 #define DEST_QP_WORD 4
 #define STEER_INSNS  4 /* of the instructions that return the slot */
 
@@ -63,8 +66,9 @@ void roce_steer_begin(struct roce_steer *steer)
 }
 
 /*
- * Compares the words of an address, the last word first: addresses of one host often differ in this word only. The last
- * instruction, which is reached if all words are equal, is completed by roce_steer_end().
+ * Compares the words of an address, the last word first: addresses of one host often differ in this
+ * word only. The last instruction, which is reached if all words are equal, is completed by
+ * roce_steer_end().
  */
 bool roce_steer_add_source(struct roce_steer *steer, const uint8_t gid[GID_BYTES])
 {

@@ -9,13 +9,15 @@
 #include "wire/gid.h"
 
 /*
- * The classic BPF program that selects the socket of a datagram in the SO_REUSEPORT group of UDP port 4791 (ADR 0023). It returns
- * the slot of the destination QPN, or IPC_SLOTS for a datagram with a forged source address.
+ * The classic BPF program that selects the socket of a datagram in the SO_REUSEPORT group of UDP
+ * port 4791 (ADR 0023). It returns the slot of the destination QPN, or IPC_SLOTS for a datagram
+ * with a forged source address.
  *
- * Every user can send from any IPv6 address (IPV6_FREEBIND), also to this host, and would pass for another host. Such a datagram
- * arrives on the loopback device. IPV6_PKTINFO reports the interface of the destination address instead; the program can read
- * the type of the device itself. A datagram that arrives there over IPv6 is forged unless its source is an address of this host. Over IPv4
- * the kernel sends only from addresses of this host.
+ * Every user can send from any IPv6 address (IPV6_FREEBIND), also to this host, and would pass for
+ * another host. Such a datagram arrives on the loopback device. IPV6_PKTINFO reports the interface
+ * of the destination address instead; the program can read the type of the device itself. A
+ * datagram that arrives there over IPv6 is forged unless its source is an address of this host.
+ * Over IPv4 the kernel sends only from addresses of this host.
  */
 #define ROCE_STEER_SOURCES_MAX 128 /* with optmem_max of 20 KiB, the default before Linux 6.7 */
 #define ROCE_STEER_INSNS_MAX   (ROCE_STEER_SOURCES_MAX * 9 + 22)
@@ -29,7 +31,10 @@ struct roce_steer {
 /* Starts a program without addresses of this host. */
 void roce_steer_begin(struct roce_steer *steer);
 
-/* Adds an address of this host. IPv4 addresses are ignored. false: the program has ROCE_STEER_SOURCES_MAX addresses. */
+/*
+ * Adds an address of this host. IPv4 addresses are ignored. false: the program has
+ * ROCE_STEER_SOURCES_MAX addresses.
+ */
 bool roce_steer_add_source(struct roce_steer *steer, const uint8_t gid[GID_BYTES]);
 
 /* Completes the program. */

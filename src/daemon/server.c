@@ -25,9 +25,10 @@
 
 #define BIND_ATTEMPTS 100000
 /*
- * The kernel queues the connections of all users in the order of connect(). While one user connects faster than the daemon
- * accepts, each connection of another user waits for a full queue. It is therefore short; connect() of the libraries waits for a free
- * place. The loop accepts a full queue at once.
+ * The kernel queues the connections of all users in the order of connect(). While one user connects
+ * faster than the daemon accepts, each connection of another user waits for a full queue. It is
+ * therefore short; connect() of the libraries waits for a free place. The loop accepts a full queue
+ * at once.
  */
 #define BACKLOG	       32
 #define ACCEPT_AT_ONCE BACKLOG
@@ -68,9 +69,10 @@ int server_bind(void)
 		return -errno;
 
 	/*
-	 * If several daemons start at the same time, only one of them binds the name. A client connects as soon as the daemon
-	 * that it started has reported. Each other daemon therefore waits until the first one listens, which is its next system
-	 * call, or until the first one has exited and the name is free again.
+	 * If several daemons start at the same time, only one of them binds the name. A client
+	 * connects as soon as the daemon that it started has reported. Each other daemon therefore
+	 * waits until the first one listens, which is its next system call, or until the first one
+	 * has exited and the name is free again.
 	 */
 	for (int attempt = 0; attempt < BIND_ATTEMPTS; attempt++) {
 		if (bind(fd, (struct sockaddr *)&addr, len) == 0) {
@@ -97,9 +99,10 @@ static uid_t uid_of(int fd)
 }
 
 /*
- * The daemon has no free descriptor for accept(). Accepts and closes one connection with the spare descriptor, so that the client
- * does not wait indefinitely and the event loop does not spin. The closer thread may have to close the socket first; until then
- * the daemon does not accept connections.
+ * The daemon has no free descriptor for accept(). Accepts and closes one connection with the spare
+ * descriptor, so that the client does not wait indefinitely and the event loop does not spin. The
+ * closer thread may have to close the socket first; until then the daemon does not accept
+ * connections.
  */
 static void server_turn_away(struct server *server)
 {
@@ -161,8 +164,10 @@ static void server_on_idle(uv_timer_t *timer)
 {
 	struct server *server = container_of(timer, struct server, idle_timer);
 
-	/* A client may have connected since the last poll. The connection of a later client is reset when the daemon exits, and
-	 * the client starts the next daemon. */
+	/*
+	 * A client may have connected since the last poll. The connection of a later client is
+	 * reset when the daemon exits, and the client starts the next daemon.
+	 */
 	on_connection(&server->listen_poll, 0, UV_READABLE);
 	if (server->session_count == 0) {
 		log_info("idle: the daemon exits");
@@ -193,7 +198,10 @@ void server_count_changed(struct server *server)
 		uv_timer_start(&server->idle_timer, server_on_idle, idle_wait_ms(server), 0);
 }
 
-/* Gives the communication manager its socket of UDP port 4791. Without it the CM connects only processes of this host. */
+/*
+ * Gives the communication manager its socket of UDP port 4791. Without it the CM connects only
+ * processes of this host.
+ */
 static void attach_wire(struct server *server)
 {
 	int delegated = roce_port_delegate(&server->port, 0);
@@ -348,7 +356,10 @@ void server_stop(struct server *server)
 		close(server->spare_fd);
 }
 
-/* Whether the clients of a user must not observe the change, because a fault rule still removes the device or takes its port down. */
+/*
+ * Whether the clients of a user must not observe the change, because a fault rule still removes the
+ * device or takes its port down.
+ */
 static bool is_change_hidden(const struct netdev *dev, uid_t uid, uint32_t what)
 {
 	if (!dev || what == IPC_DEVICE_REMOVED)
@@ -364,8 +375,10 @@ static void server_notify_session(struct session *session, const struct ipc_devi
 
 	if (is_change_hidden(dev, session->cred.uid, notice->what))
 		return;
-	/* A process with hundreds of unread pushes may be idle. It can query a missed notice (DEVICE_GET), so the rest
-	 * of the queue is reserved for messages about peers. */
+	/*
+	 * A process with hundreds of unread pushes may be idle. It can query a missed notice
+	 * (DEVICE_GET), so the rest of the queue is reserved for messages about peers.
+	 */
 	if (!push->is_open || push->pending_count >= PUSH_PENDING_MAX / 2)
 		return;
 	if (push_send(push, notice, sizeof(*notice), NULL, 0, 0))

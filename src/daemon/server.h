@@ -24,8 +24,9 @@ struct cma;
 struct cma_peer;
 
 /*
- * Limits of one user of a shared daemon; root and the daemon's user are exempt (fair_share.h). _ROOT_: the number that is reserved
- * for them. _UID_..._MIN: the number that every user gets while more than the reserved ones are free.
+ * Limits of one user of a shared daemon; root and the daemon's user are exempt (fair_share.h).
+ * _ROOT_: the number that is reserved for them. _UID_..._MIN: the number that every user gets while
+ * more than the reserved ones are free.
  */
 #define SERVER_ROOT_SLOTS	16
 #define SERVER_UID_SLOTS_MIN	4
@@ -50,15 +51,18 @@ struct server_counters {
 struct server {
 	uv_loop_t *loop;
 	int listen_fd;
-	int spare_fd; /* closed to accept and refuse a client when no descriptors are left; -1: not open */
+	/* closed to accept and refuse a client when no descriptors are left; -1: not open */
+	int spare_fd;
 	bool is_unresponsive; /* no connections are accepted until a descriptor is closed */
 	struct closer closer;
 	uv_poll_t listen_poll;
 	uv_timer_t idle_timer;
 	uint64_t idle_ms; /* 0: never exits when idle */
-	bool keeps_failures; /* set before server_start(): exits SERVER_FAILURES_KEPT_MS after the last failure */
-	bool is_outdated; /* a client of another protocol version was refused: exits when it is idle */
-	uid_t uid;	  /* the daemon's user */
+	/* set before server_start(): exits SERVER_FAILURES_KEPT_MS after the last failure */
+	bool keeps_failures;
+	/* a client of another protocol version was refused: exits when it is idle */
+	bool is_outdated;
+	uid_t uid; /* the daemon's user */
 	uint64_t daemon_id;
 	uint64_t next_pair_id;
 	struct users users;
@@ -79,19 +83,25 @@ struct server {
 	struct failures failures;
 	struct server_counters counters;
 	struct device_ended device_ended;
-	struct json_object *departed; /* counters of processes that have ended: control_counters.h */
+	/* counters of processes that have ended: control_counters.h */
+	struct json_object *departed;
 };
 
-/* Binds the daemon's socket name of this network namespace and listens. Clients are accepted after server_start().
- * Returns the socket, -EADDRINUSE if another daemon listens, or -errno. */
+/*
+ * Binds the daemon's socket name of this network namespace and listens. Clients are accepted after
+ * server_start(). Returns the socket, -EADDRINUSE if another daemon listens, or -errno.
+ */
 int server_bind(void) __attribute__((warn_unused_result));
 
 /* Starts serving on the socket, which the caller closes. */
 int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t idle_ms)
 	__attribute__((warn_unused_result));
 
-/* Opens UDP port 4791 if it is not open: the previous owner may have closed it. 0, or -errno: other hosts cannot be
- * reached. Engines that connected while the port was not open do not get a socket later. */
+/*
+ * Opens UDP port 4791 if it is not open: the previous owner may have closed it. 0, or -errno: other
+ * hosts cannot be reached. Engines that connected while the port was not open do not get a socket
+ * later.
+ */
 int server_open_port(struct server *server);
 
 void server_end_sessions(struct server *server);
@@ -103,15 +113,16 @@ void server_stop(struct server *server);
 void server_count_changed(struct server *server);
 
 /*
- * Notifies the engines and the connection manager of a change of a device; `what` is an enum ipc_device_what. uid: only those of
- * this user; FAULT_EVERY_USER: all.
+ * Notifies the engines and the connection manager of a change of a device; `what` is an enum
+ * ipc_device_what. uid: only those of this user; FAULT_EVERY_USER: all.
  */
 void server_notify_device(struct server *server, uid_t uid, uint32_t dev_id, uint32_t what);
 
 /*
- * Whether a client of the communication manager may use this QPN: 0 or -errno. QP1 and QPNs outside the ranges of the client's
- * user are refused: the peer's host would reject the QPN as a stale connection when the later owner of the range uses it. The
- * QPNs of slot 0 never belong to a process. As in the kernel, programs without QPs may use them.
+ * Whether a client of the communication manager may use this QPN: 0 or -errno. QP1 and QPNs outside
+ * the ranges of the client's user are refused: the peer's host would reject the QPN as a stale
+ * connection when the later owner of the range uses it. The QPNs of slot 0 never belong to a
+ * process. As in the kernel, programs without QPs may use them.
  */
 int server_check_qpn(void *ctx, const struct cma_peer *peer, uint32_t qpn);
 

@@ -27,9 +27,10 @@
 #include "ipc/known_uid.h"
 
 /*
- * Requests of one client that are served before the next client is served. Events are pushed between these batches. On a machine
- * with few CPUs, a client that sends requests continuously thus gets its events in batches, which saves wake-ups of its other
- * threads and of its peers. A larger number would delay the events.
+ * Requests of one client that are served before the next client is served. Events are pushed
+ * between these batches. On a machine with few CPUs, a client that sends requests continuously thus
+ * gets its events in batches, which saves wake-ups of its other threads and of its peers. A larger
+ * number would delay the events.
  */
 #define REQUESTS_AT_ONCE 16
 
@@ -116,8 +117,9 @@ static int role_take(struct session *session, uint32_t role)
 }
 
 /*
- * Handles the first message. The offsets of magic and version are the same in all protocol versions, so that a client of another
- * version gets an error reply. Returns the status of the reply, or 1: the message is not a HELLO.
+ * Handles the first message. The offsets of magic and version are the same in all protocol
+ * versions, so that a client of another version gets an error reply. Returns the status of the
+ * reply, or 1: the message is not a HELLO.
  */
 static int daemon_session_hello(struct session *session, struct request *request, size_t len)
 {
@@ -154,8 +156,10 @@ static int daemon_session_hello(struct session *session, struct request *request
 	return 0;
 }
 
-/* Whether the client has unread replies, that is more than one outstanding request. Such a client gets no reply with a descriptor;
- * its session ends instead. */
+/*
+ * Whether the client has unread replies, that is more than one outstanding request. Such a client
+ * gets no reply with a descriptor; its session ends instead.
+ */
 static bool has_unread(const struct session *session)
 {
 	int unread_bytes;
@@ -163,7 +167,10 @@ static bool has_unread(const struct session *session)
 	return ioctl(session->fd, SIOCOUTQ, &unread_bytes) || unread_bytes > 0;
 }
 
-/* Sends the reply. The socket of a client with only one outstanding request always has buffer space for it. */
+/*
+ * Sends the reply. The socket of a client with only one outstanding request always has buffer space
+ * for it.
+ */
 static void reply_send(struct session *session, const struct request *request)
 {
 	const union message *reply = request->reply;
@@ -255,7 +262,10 @@ static void daemon_session_serve(struct session *session, struct request *reques
 		reply_send(session, request);
 }
 
-/* The number of bytes of the reply to clear: all that may be sent, also if the request is malformed. */
+/*
+ * The number of bytes of the reply to clear: all that may be sent, also if the request is
+ * malformed.
+ */
 static size_t reply_bytes(const struct ipc_hdr *hdr)
 {
 	const struct ipc_type_info *info = ipc_type_info(hdr->type);
@@ -265,12 +275,18 @@ static size_t reply_bytes(const struct ipc_hdr *hdr)
 
 static void serve_message(struct session *session, struct request *request, size_t len)
 {
-	/* If the message is shorter than a header, the rest of the preceding message must not be used as its fields. */
+	/*
+	 * If the message is shorter than a header, the rest of the preceding message must not be
+	 * used as its fields.
+	 */
 	if (len < sizeof(request->msg->hello))
 		memset(request->msg->bytes + len, 0, sizeof(request->msg->hello) - len);
 	memset(request->reply, 0, reply_bytes(&request->msg->hdr));
 	daemon_session_serve(session, request, len);
-	/* Closed without the closer thread: the daemon created this socket, and clients cannot send descriptors into it. */
+	/*
+	 * Closed without the closer thread: the daemon created this socket, and clients cannot send
+	 * descriptors into it.
+	 */
 	if (request->reply_fd >= 0)
 		close(request->reply_fd);
 }
@@ -316,7 +332,10 @@ static void daemon_session_on_readable(uv_poll_t *poll, int status, int events)
 		session_queue(session);
 		return;
 	}
-	/* Its turn has not come since the last iteration of the loop, which would report it in each further iteration. */
+	/*
+	 * Its turn has not come since the last iteration of the loop, which would report it in each
+	 * further iteration.
+	 */
 	session->is_watched = false;
 	uv_poll_stop(poll);
 }
@@ -340,7 +359,10 @@ static void session_watch(struct session *session, int events)
 /* Serves a batch of messages. Returns whether more of them may be in the socket. */
 static bool session_serve(struct session *session)
 {
-	/* Not CPU time, which takes a system call: if other programs preempt the daemon, the batch ends early. */
+	/*
+	 * Not CPU time, which takes a system call: if other programs preempt the daemon, the batch
+	 * ends early.
+	 */
 	uint64_t start_ns = clock_now_ns();
 
 	for (int i = 0; i < REQUESTS_AT_ONCE; i++) {
@@ -396,8 +418,10 @@ void session_resume_all(struct server *server)
 	}
 }
 
-/* Checks uid and limits of a new client. The daemon of root serves all users; another daemon serves its own user and root. 0 or
- * -errno. */
+/*
+ * Checks uid and limits of a new client. The daemon of root serves all users; another daemon serves
+ * its own user and root. 0 or -errno.
+ */
 static int client_check(struct session *session)
 {
 	struct server *server = session->server;
@@ -411,7 +435,10 @@ static int client_check(struct session *session)
 			 (unsigned int)session->cred.uid, (unsigned int)server->uid);
 		return -EACCES;
 	}
-	/* Several users may be shown as this uid; the daemon cannot distinguish them from each other or from its own user. */
+	/*
+	 * Several users may be shown as this uid; the daemon cannot distinguish them from each
+	 * other or from its own user.
+	 */
 	if (!known_uid(session->cred.uid)) {
 		user_log(
 			USER_LOG_REFUSED, LOG_LEVEL_INFO, session->cred.uid,
@@ -427,7 +454,10 @@ static int client_check(struct session *session)
 	return descriptors_may_keep(session, session->fd) ? 0 : -EMFILE;
 }
 
-/* Sends an error reply to the client's HELLO, which may not have arrived yet. The first request of a client has seq 1. */
+/*
+ * Sends an error reply to the client's HELLO, which may not have arrived yet. The first request of
+ * a client has seq 1.
+ */
 static void daemon_session_refuse(int fd, int status)
 {
 	struct ipc_hdr hdr = {.type = IPC_HELLO, .seq = 1, .status = status, .len = sizeof(hdr)};

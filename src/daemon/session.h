@@ -19,7 +19,8 @@ struct control_report;
 struct fault_process;
 
 /*
- * The segment that an engine published for its peers. Part of a session of role VERBS; segment_fd is -1 until SEGMENT.
+ * The segment that an engine published for its peers. Part of a session of role VERBS; segment_fd
+ * is -1 until SEGMENT.
  */
 struct published {
 	int segment_fd;
@@ -32,12 +33,12 @@ struct published {
 };
 
 /*
- * One client's connection. Created on accept. Ends when the socket is closed, when the client violates the protocol, or
- * with the daemon. All that it owns is released then; the memory is freed when its libuv handles are closed. One
- * thread.
+ * One client's connection. Created on accept. Ends when the socket is closed, when the client
+ * violates the protocol, or with the daemon. All that it owns is released then; the memory is freed
+ * when its libuv handles are closed. One thread.
  *
- * A session whose socket may have messages is in the list `ready` of its user until the user's turn (turns.h). The loop watches
- * the socket from the first time that it had no message.
+ * A session whose socket may have messages is in the list `ready` of its user until the user's turn
+ * (turns.h). The loop watches the socket from the first time that it had no message.
  */
 struct session {
 	struct list_head node; /* server.sessions; removed when the session ends, as the next two */
@@ -49,9 +50,11 @@ struct session {
 	bool has_poll;
 	bool is_watched; /* the poll is active */
 	int fd;
-	unsigned int handle_count; /* libuv handles not yet closed, and calls that use the session */
+	/* libuv handles not yet closed, and calls that use the session */
+	unsigned int handle_count;
 	bool has_ended;
-	bool is_paused; /* no messages are read while too many of its user's descriptors wait to be closed */
+	/* no messages are read while too many of its user's descriptors wait to be closed */
+	bool is_paused;
 	struct ucred cred;
 	uint32_t role; /* enum ipc_role; 0 before HELLO */
 	uint32_t slot; /* VERBS: never 0 */
@@ -70,24 +73,36 @@ struct session {
 	struct session_probes probes;
 };
 
-/* Creates a session and takes ownership of fd, also if it fails. -EDQUOT, -EACCES: the client was refused. */
+/*
+ * Creates a session and takes ownership of fd, also if it fails. -EDQUOT, -EACCES: the client was
+ * refused.
+ */
 int session_open(struct server *server, int fd) __attribute__((warn_unused_result));
 
-/* Ends the session now. While iterating over server.sessions, only with list_for_each_entry_safe(). */
+/*
+ * Ends the session now. While iterating over server.sessions, only with list_for_each_entry_safe().
+ */
 void session_end(struct session *session);
 
 /* Ends the session in the loop's next iteration, for callers that still use it. */
 void session_end_later(struct session *session);
 
-/* Serves messages of one session of the user (turns.h). Returns whether another session, or the same one, may have messages. */
+/*
+ * Serves messages of one session of the user (turns.h). Returns whether another session, or the
+ * same one, may have messages.
+ */
 bool session_serve_user(struct server *server, struct user *user);
 
 /*
- * To be called after descriptors were closed: resumes reading from the paused sessions whose users are below the limit.
+ * To be called after descriptors were closed: resumes reading from the paused sessions whose users
+ * are below the limit.
  */
 void session_resume_all(struct server *server);
 
-/* To be called when one of its libuv handles is closed, or by a user of the session. The last one frees it. */
+/*
+ * To be called when one of its libuv handles is closed, or by a user of the session. The last one
+ * frees it.
+ */
 void session_handle_closed(struct session *session);
 
 #endif

@@ -7,9 +7,9 @@
 #include "ipc/msg.h"
 
 /*
- * Slots (QPN ranges) and the sessions that own them. The daemon owns slot 0. Free slots are assigned in FIFO order: a
- * returned slot is assigned after all other free slots. So QPNs that peers may still use stay unassigned for as long as
- * possible. Part of struct server; one thread.
+ * Slots (QPN ranges) and the sessions that own them. The daemon owns slot 0. Free slots are
+ * assigned in FIFO order: a returned slot is assigned after all other free slots. So QPNs that
+ * peers may still use stay unassigned for as long as possible. Part of struct server; one thread.
  */
 struct slots {
 	void *owners[IPC_SLOTS];
@@ -18,8 +18,10 @@ struct slots {
 	uint32_t free_count;
 };
 
-/* `seed` selects the first slot to assign. Peers may still have connections to QPNs of a previous daemon, and treat a
- * new connection with the same QPN as stale. */
+/*
+ * `seed` selects the first slot to assign. Peers may still have connections to QPNs of a previous
+ * daemon, and treat a new connection with the same QPN as stale.
+ */
 void slots_init(struct slots *slots, uint64_t seed);
 
 /* Assigns a slot to owner. Returns its number, or -ENOSPC. */

@@ -21,15 +21,17 @@ static void signals_reset(void)
 	for (int signo = 1; signo < NSIG; signo++)
 		signal(signo, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
-	/* Ignored: a write beyond RLIMIT_FSIZE then fails with EFBIG and does not end the daemon. */
+	/*
+	 * Ignored: a write beyond RLIMIT_FSIZE then fails with EFBIG and does not end the daemon.
+	 */
 	signal(SIGXFSZ, SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /*
- * The daemon inherits the CPU affinity of the program that started it, but serves all processes. It therefore requests all CPUs;
- * the kernel reduces the set to the permitted ones.
+ * The daemon inherits the CPU affinity of the program that started it, but serves all processes. It
+ * therefore requests all CPUs; the kernel reduces the set to the permitted ones.
  */
 static void processors_reset(void)
 {
@@ -40,8 +42,10 @@ static void processors_reset(void)
 		log_debug("cannot reset the CPU affinity: %m");
 }
 
-/* The daemon inherits the soft limits of the program that started it. It raises them to the hard limits, because it serves other
- * processes, too. */
+/*
+ * The daemon inherits the soft limits of the program that started it. It raises them to the hard
+ * limits, because it serves other processes, too.
+ */
 static void limits_reset(void)
 {
 	static const unsigned int resources[] = {RLIMIT_NOFILE, RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_AS,

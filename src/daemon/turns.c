@@ -96,6 +96,9 @@ void turns_close(struct server *server)
 void turns_add(struct server *server, struct user *user)
 {
 	fair_queue_add(&server->turns.queue, &user->flow);
-	/* A timer may have added the work: the loop would wait for an event before the turns. Fails only without a callback. */
+	/*
+	 * A timer may have added the work: the loop would wait for an event before the turns. Fails
+	 * only without a callback.
+	 */
 	(void)uv_idle_start(&server->turns.idle, turns_on_idle);
 }

@@ -10,9 +10,10 @@ struct server;
 struct user;
 
 /*
- * The daemon's thread is shared by its users in turns (fair_queue.h, ADR 0069). A turn executes a piece of each kind of work that
- * the user has: messages of one session, notices of probe pages, and passes of periodic fault points. Each piece is bounded. The
- * turns of one iteration of the loop end after TURNS_SLICE_NS, so that the loop also accepts connections and receives packets.
+ * The daemon's thread is shared by its users in turns (fair_queue.h, ADR 0069). A turn executes a
+ * piece of each kind of work that the user has: messages of one session, notices of probe pages,
+ * and passes of periodic fault points. Each piece is bounded. The turns of one iteration of the
+ * loop end after TURNS_SLICE_NS, so that the loop also accepts connections and receives packets.
  *
  * Part of struct server.
  */

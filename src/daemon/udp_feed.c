@@ -39,8 +39,9 @@ static int seal(int fd, int seals)
 }
 
 /*
- * Creates the memory of the ring, which only this process can write. The part that this process stores to directly is allocated
- * at once. The elements (cells) are written by recvmsg(), which returns EFAULT if the machine has no memory for one.
+ * Creates the memory of the ring, which only this process can write. The part that this process
+ * stores to directly is allocated at once. The elements (cells) are written by recvmsg(), which
+ * returns EFAULT if the machine has no memory for one.
  */
 static int udp_feed_open_memory(struct udp_feed *feed, int *fd)
 {
@@ -91,8 +92,10 @@ static int open_bells(struct udp_feed *feed, int fds[UDP_RING_FDS])
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, bell))
 		return -errno;
-	/* The consumer must not send on this socket: closing the socket would close descriptors that the consumer sent, which may
-	 * block. */
+	/*
+	 * The consumer must not send on this socket: closing the socket would close descriptors
+	 * that the consumer sent, which may block.
+	 */
 	(void)shutdown(bell[0], SHUT_RD);
 	feed->bell_fd = bell[0];
 	fds[UDP_RING_FD_BELL] = bell[1];
@@ -146,7 +149,10 @@ struct words {
 };
 static_assert(sizeof(struct words) == sizeof(struct udp_ring_words), "the same in memory");
 
-/* Reads the words that the consumer has written. pread() fails, but does not fault, whatever the consumer does to the memory. */
+/*
+ * Reads the words that the consumer has written. pread() fails, but does not fault, whatever the
+ * consumer does to the memory.
+ */
 static bool read_words(const struct udp_feed *feed, struct words *words)
 {
 	atomic_thread_fence(memory_order_seq_cst);
@@ -177,8 +183,10 @@ static bool udp_feed_has_room(struct udp_feed *feed)
 	look_for_room(feed);
 	if (feed->free_count)
 		return true;
-	/* A consumer that frees an entry after this store signals room_fd. An entry that was freed before is found by the second
-	 * check. */
+	/*
+	 * A consumer that frees an entry after this store signals room_fd. An entry that was freed
+	 * before is found by the second check.
+	 */
 	feed->full_count++;
 	atomic_store_explicit(&feed->memory->full, (uint32_t)feed->full_count,
 			      memory_order_relaxed);

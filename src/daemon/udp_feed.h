@@ -5,9 +5,10 @@
 #include "link/udp_ring.h"
 
 /*
- * The producer of a forwarding ring (link/udp_ring.h): moves datagrams from a socket into the ring. The consumer may be
- * hostile. It can write only two words. An out-of-range tail is ignored, and no function here blocks or loops because
- * of the consumer. The feed owns its memory and descriptors, but not the socket. The caller serializes all calls.
+ * The producer of a forwarding ring (link/udp_ring.h): moves datagrams from a socket into the ring.
+ * The consumer may be hostile. It can write only two words. An out-of-range tail is ignored, and no
+ * function here blocks or loops because of the consumer. The feed owns its memory and descriptors,
+ * but not the socket. The caller serializes all calls.
  */
 struct udp_feed {
 	int socket_fd;
@@ -31,7 +32,10 @@ enum udp_feed_state {
 	UDP_FEED_FULL,	/* the ring is full: room_fd gets an edge when an entry is freed */
 };
 
-/* Creates a ring for the datagrams of the socket. The caller owns fds, the consumer's descriptors. 0 or -errno. */
+/*
+ * Creates a ring for the datagrams of the socket. The caller owns fds, the consumer's descriptors.
+ * 0 or -errno.
+ */
 int udp_feed_open(struct udp_feed *feed, int socket_fd, int fds[UDP_RING_FDS])
 	__attribute__((warn_unused_result));
 void udp_feed_close(struct udp_feed *feed);

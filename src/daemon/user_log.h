@@ -9,8 +9,9 @@
 #include "base/log.h"
 
 /*
- * The log lines of the daemon that a client can cause. Each user has a limit for each cause (base/log_limit.h), so that one
- * user cannot fill the log of the daemon's user. Used by the thread of the event loop.
+ * The log lines of the daemon that a client can cause. Each user has a limit for each cause
+ * (base/log_limit.h), so that one user cannot fill the log of the daemon's user. Used by the thread
+ * of the event loop.
  */
 enum user_log_cause {
 	USER_LOG_REFUSED,

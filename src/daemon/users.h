@@ -13,8 +13,9 @@
 struct probes_user;
 
 /*
- * A walk over a list that is interrupted after each piece of work. A node that is removed during the walk must be announced
- * by user_walk_skip(); nodes that are added to the end of the list are visited.
+ * A walk over a list that is interrupted after each piece of work. A node that is removed during
+ * the walk must be announced by user_walk_skip(); nodes that are added to the end of the list are
+ * visited.
  */
 struct user_walk {
 	struct list_head *next; /* NULL: the walk has ended */
@@ -38,8 +39,8 @@ struct fault_tick_pass {
 };
 
 /*
- * A user with sessions or with fault rules. It has a share of the daemon's time (turns.h). Freed when no session, no rule and no
- * call in progress refers to it. One thread.
+ * A user with sessions or with fault rules. It has a share of the daemon's time (turns.h). Freed
+ * when no session, no rule and no call in progress refers to it. One thread.
  */
 struct user {
 	struct hash_node by_uid;
@@ -54,7 +55,8 @@ struct user {
 	struct list_head processes; /* struct fault_process */
 	struct fair_flow flow;
 	struct probes_user *probes; /* NULL: no session had a HELLO, and there are no rules */
-	struct user_walk notices; /* sessions that may need a notice of their probe page, or a ring */
+	/* sessions that may need a notice of their probe page, or a ring */
+	struct user_walk notices;
 	struct fault_tick_pass pass;
 };
 

@@ -63,8 +63,9 @@ static bool is_id_taken(const struct server *server, uint64_t id)
 }
 
 /*
- * Opens the inode again through /proc. A duplicate of the client's descriptor shares its open file description and would keep the
- * client's file locks after the client has closed it. It is used only where /proc is not mounted.
+ * Opens the inode again through /proc. A duplicate of the client's descriptor shares its open file
+ * description and would keep the client's file locks after the client has closed it. It is used
+ * only where /proc is not mounted.
  */
 static int hold_inode(int fd)
 {
@@ -127,8 +128,9 @@ static bool may_open_more(const struct session *session)
 }
 
 /*
- * Reads the inode of the client's descriptor, which must prove that the client may open the file. AT_STATX_DONT_SYNC: a file
- * system that the client itself serves might not reply to a request for the attributes.
+ * Reads the inode of the client's descriptor, which must prove that the client may open the file.
+ * AT_STATX_DONT_SYNC: a file system that the client itself serves might not reply to a request for
+ * the attributes.
  */
 static int look_at(int fd, struct inode *inode)
 {

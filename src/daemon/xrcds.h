@@ -8,8 +8,11 @@
 
 struct session;
 
-/* The open XRC domains, by device and inode, and the sessions that opened them (IBA A14). While a domain is open, the
- * daemon holds a reference to its inode, so that the inode number is not reused by another file. */
+/*
+ * The open XRC domains, by device and inode, and the sessions that opened them (IBA A14). While a
+ * domain is open, the daemon holds a reference to its inode, so that the inode number is not reused
+ * by another file.
+ */
 
 /* Maximum number of open domains of one user, except root. */
 #define XRCDS_UID_MAX 1024

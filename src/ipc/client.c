@@ -22,15 +22,19 @@
 #include "ipc/spawn.h"
 
 /*
- * Attempts to connect. A daemon that is exiting closes the connections that it has not accepted, and a newly started daemon
- * can lose the socket name to another one. Each retry requires such a race again.
+ * Attempts to connect. A daemon that is exiting closes the connections that it has not accepted,
+ * and a newly started daemon can lose the socket name to another one. Each retry requires such a
+ * race again.
  */
 #define OPEN_ATTEMPTS 16
 
 /* Maximum time in which a daemon of another protocol version that has no clients ends. */
 #define OUTDATED_WAIT_MS 1000
 
-/* client->fd is cleared first: the child of a fork() in between must not close another file that has this number by then. */
+/*
+ * client->fd is cleared first: the child of a fork() in between must not close another file that
+ * has this number by then.
+ */
 static void client_die(struct ipc_client *client)
 {
 	int fd = client->fd;
@@ -41,8 +45,8 @@ static void client_die(struct ipc_client *client)
 }
 
 /*
- * Connects client->fd to the daemon's socket name. -ECONNREFUSED: no process listens; or -errno. client->fd is set before
- * connect() blocks, so that the child of a fork() can close its copy.
+ * Connects client->fd to the daemon's socket name. -ECONNREFUSED: no process listens; or -errno.
+ * client->fd is set before connect() blocks, so that the child of a fork() can close its copy.
  */
 static int connect_once(struct ipc_client *client)
 {
@@ -67,8 +71,8 @@ static int connect_once(struct ipc_client *client)
 }
 
 /*
- * Checks that the daemon, which gets access to this process's memory, runs as root or as this user. Stores who the daemon is, which cannot
- * be determined any more after its end. 0 or -errno.
+ * Checks that the daemon, which gets access to this process's memory, runs as root or as this user.
+ * Stores who the daemon is, which cannot be determined any more after its end. 0 or -errno.
  */
 static int peer_check(struct ipc_client *client, enum ipc_role role)
 {
@@ -89,7 +93,10 @@ static int peer_check(struct ipc_client *client, enum ipc_role role)
 		ipc_explain_unknown_user(&cred, access("/proc/self/uid_map", R_OK) ? errno : 0);
 		return -EACCES;
 	}
-	/* `usrdma status` of root may query the daemon of any user: it exposes no memory of its process to the daemon. */
+	/*
+	 * `usrdma status` of root may query the daemon of any user: it exposes no memory of its
+	 * process to the daemon.
+	 */
 	if (role == IPC_ROLE_CONTROL && own == 0)
 		return 0;
 	ipc_explain_other_user(&cred);
@@ -97,8 +104,9 @@ static int peer_check(struct ipc_client *client, enum ipc_role role)
 }
 
 /*
- * Receives the reply to req. -EPROTO: another message; -ENODEV: end of the stream. If the daemon sent an error reply and closed
- * the connection, the kernel may report ECONNRESET once before the reply can be read.
+ * Receives the reply to req. -EPROTO: another message; -ENODEV: end of the stream. If the daemon
+ * sent an error reply and closed the connection, the kernel may report ECONNRESET once before the
+ * reply can be read.
  */
 static int reply_receive(int fd, const struct ipc_hdr *req, void *reply, uint32_t reply_len,
 			 int *passed, int *nfds)
@@ -151,7 +159,10 @@ static int lose_daemon(struct ipc_client *client, const struct ipc_hdr *req, int
 	return -ENODEV;
 }
 
-/* Whether an error of a send means that the daemon closed the connection. Other errors (bad descriptor, no memory) do not. */
+/*
+ * Whether an error of a send means that the daemon closed the connection. Other errors (bad
+ * descriptor, no memory) do not.
+ */
 static bool is_hang_up(int error)
 {
 	return error == -EPIPE || error == -ECONNRESET;
@@ -175,7 +186,10 @@ static bool is_send_shortage(int error)
 	return error == -EAGAIN || error == -ENOMEM || error == -ENOBUFS;
 }
 
-/* Sends the queued requests. Called with client->lock held. 0: the queue is empty; or the error of a shortage. */
+/*
+ * Sends the queued requests. Called with client->lock held. 0: the queue is empty; or the error of
+ * a shortage.
+ */
 static int queue_send_locked(struct ipc_client *client, int send_flags)
 {
 	struct ipc_queued *head;
@@ -196,7 +210,10 @@ static int queue_try_send(struct ipc_client *client)
 {
 	int error = 0;
 
-	/* The loop: a request may be queued after the last look at the queue and before the lock is released. */
+	/*
+	 * The loop: a request may be queued after the last look at the queue and before the lock is
+	 * released.
+	 */
 	while (!error && ipc_queue_head(&client->queue)) {
 		if (pthread_mutex_trylock(&client->lock))
 			return -EAGAIN;
@@ -240,7 +257,10 @@ static int call_locked(struct ipc_client *client, void *req, uint32_t req_len, c
 	return passed_count == FDPASS_LOST && !error ? -EMFILE : error;
 }
 
-/* The daemon cannot notify a CM client, which has no thread: the client looks at the page before each request. */
+/*
+ * The daemon cannot notify a CM client, which has no thread: the client looks at the page before
+ * each request.
+ */
 static void take_ring_locked(struct ipc_client *client)
 {
 	struct ipc_trace_ring req = {.hdr.type = IPC_TRACE_RING};
@@ -272,7 +292,10 @@ int ipc_call_fd(struct ipc_client *client, void *req, uint32_t req_len, const in
 	if (status)
 		return status;
 
-	/* If a thread were cancelled between request and reply, the next caller would receive that reply. */
+	/*
+	 * If a thread were cancelled between request and reply, the next caller would receive that
+	 * reply.
+	 */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_mutex_lock(&client->lock);
 	if (client->role == IPC_ROLE_CM && probe_wants_ring())
@@ -383,7 +406,10 @@ static int client_hello(struct ipc_client *client, enum ipc_role role)
 	error = call_locked(client, &request, sizeof(request), NULL, 0, &client->hello,
 			    sizeof(client->hello), &page);
 	pthread_mutex_unlock(&client->lock);
-	/* Without a free descriptor the client works, but cannot be traced. A daemon without one cannot serve it. */
+	/*
+	 * Without a free descriptor the client works, but cannot be traced. A daemon without one
+	 * cannot serve it.
+	 */
 	if (error == -EMFILE && client->hello.hdr.status == 0)
 		error = 0;
 	else if (!error)
@@ -451,8 +477,8 @@ void ipc_client_close(struct ipc_client *client)
 void ipc_client_forget(struct ipc_client *client)
 {
 	/*
-	 * Other threads of the parent may have held the locks at the time of the fork(). free() is not async-signal-safe: the
-	 * queued requests, which the parent sends, stay allocated.
+	 * Other threads of the parent may have held the locks at the time of the fork(). free() is
+	 * not async-signal-safe: the queued requests, which the parent sends, stay allocated.
 	 */
 	pthread_mutex_init(&client->lock, NULL);
 	ipc_queue_init(&client->queue);

@@ -6,13 +6,13 @@
 #include <sys/types.h>
 
 /*
- * In a user namespace the kernel shows all users without a mapping as the overflow uid (user_namespaces(7)), which may also be
- * the uid of a mapped user.
+ * In a user namespace the kernel shows all users without a mapping as the overflow uid
+ * (user_namespaces(7)), which may also be the uid of a mapped user.
  */
 
 /*
- * Whether a uid that the kernel reports identifies one user. The overflow uid does so only in a namespace that maps all uids,
- * such as the initial one. Also false if /proc cannot be read.
+ * Whether a uid that the kernel reports identifies one user. The overflow uid does so only in a
+ * namespace that maps all uids, such as the initial one. Also false if /proc cannot be read.
  */
 bool known_uid(uid_t uid);
 

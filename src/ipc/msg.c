@@ -166,7 +166,10 @@ const struct ipc_type_info *ipc_type_info(uint32_t type)
 	return &types[type];
 }
 
-/* Returns the type's row, or NULL: unknown type, or the header's length differs from that of the datagram. */
+/*
+ * Returns the type's row, or NULL: unknown type, or the header's length differs from that of the
+ * datagram.
+ */
 static const struct ipc_type_info *msg_header_check(const void *msg, size_t len,
 						    struct ipc_hdr *hdr)
 {

@@ -9,19 +9,20 @@
 #include <sys/socket.h>
 
 /*
- * The messages between a client and the daemon. The bodies of the rdma_cm messages are in ipc/msg_cm.h,
- * those of failures in ipc/msg_failure.h.
+ * The messages between a client and the daemon. The bodies of the rdma_cm messages are in
+ * ipc/msg_cm.h, those of failures in ipc/msg_failure.h.
  *
- * Each message is one SEQPACKET datagram: a struct ipc_hdr and the body of its type, which has a fixed size. A client sends a
- * request and waits for the reply, which has the same type and seq, and status 0 or -errno. A request with IPC_UNANSWERED has no
- * reply. The daemon sends notices and events ("pushes") on a second socket, which it creates and passes to the client. Replies
- * and pushes are therefore never received on the same socket.
+ * Each message is one SEQPACKET datagram: a struct ipc_hdr and the body of its type, which has a
+ * fixed size. A client sends a request and waits for the reply, which has the same type and seq,
+ * and status 0 or -errno. A request with IPC_UNANSWERED has no reply. The daemon sends notices and
+ * events ("pushes") on a second socket, which it creates and passes to the client. Replies and
+ * pushes are therefore never received on the same socket.
  *
- * All fields are in host byte order, including the Q_Keys, QPNs, PSNs and ports of struct ipc_cm_*. Addresses and GIDs are in
- * network byte order. Reserved fields are zero; the receiver checks this.
+ * All fields are in host byte order, including the Q_Keys, QPNs, PSNs and ports of struct ipc_cm_*.
+ * Addresses and GIDs are in network byte order. Reserved fields are zero; the receiver checks this.
  *
- * A change of these files or of the layout of a pair requires a new IPC_VERSION. A daemon rejects a client of another version, and
- * the client reports this to the user (docs/adr: daemon).
+ * A change of these files or of the layout of a pair requires a new IPC_VERSION. A daemon rejects a
+ * client of another version, and the client reports this to the user (docs/adr: daemon).
  */
 #define IPC_MAGIC	 0x75726d61u
 #define IPC_VERSION	 23
@@ -32,7 +33,10 @@
 #define IPC_IFNAME_BYTES 64
 #define IPC_PAIR_BYTES	 (38u << 20) /* of a pair memfd, which is sparse */
 
-/* A slot is a QPN range: a process owns all QPNs whose upper 9 bits are its slot. Slot 0 is the daemon's, with QP1. */
+/*
+ * A slot is a QPN range: a process owns all QPNs whose upper 9 bits are its slot. Slot 0 is the
+ * daemon's, with QP1.
+ */
 #define IPC_SLOT_SHIFT 15
 #define IPC_SLOTS      512
 #define IPC_SLOT_QPNS  (1u << IPC_SLOT_SHIFT)
@@ -105,8 +109,9 @@ enum ipc_type {
 };
 
 /*
- * Flag of a request: the daemon sends no reply. The client has checked the request as far as it can. If the daemon rejects the
- * request of a CM id, an event of the id reports this: CONNECT_ERROR, or the preceding event that ended the connection.
+ * Flag of a request: the daemon sends no reply. The client has checked the request as far as it
+ * can. If the daemon rejects the request of a CM id, an event of the id reports this:
+ * CONNECT_ERROR, or the preceding event that ended the connection.
  */
 #define IPC_UNANSWERED 1u
 
@@ -139,21 +144,26 @@ struct ipc_hello_reply {
 	uint32_t daemon_pid;
 	uint64_t daemon_id; /* random number of this daemon process: detects a restart */
 	uint32_t slot;	    /* VERBS: the client's slot until the connection ends; else 0 */
-	uint32_t wire_errno; /* errno of binding UDP port 4791, without which other hosts are unreachable; 0: bound */
+	/* errno of binding UDP port 4791, without which other hosts are unreachable; 0: bound */
+	uint32_t wire_errno;
 };
 
 /*
- * SEGMENT (verbs): publishes the engine's segment (ipc/segment.h), which the daemon passes to peers of the same uid.
- * fds: [0] segment memfd (sealed against growing, shrinking and new writable mappings). The reply carries the SEQPACKET socket
- * on which this engine receives its pushes; the engine cannot send on it. A client that could not use the reply may repeat the
- * request; the new segment then replaces the first. -EEXIST: peers have the first segment, or pushes are queued.
+ * SEGMENT (verbs): publishes the engine's segment (ipc/segment.h), which the daemon passes to peers
+ * of the same uid. fds: [0] segment memfd (sealed against growing, shrinking and new writable
+ * mappings). The reply carries the SEQPACKET socket on which this engine receives its pushes; the
+ * engine cannot send on it. A client that could not use the reply may repeat the request; the new
+ * segment then replaces the first. -EEXIST: peers have the first segment, or pushes are queued.
  */
 struct ipc_segment {
 	struct ipc_hdr hdr;
 	uint64_t segment_bytes;
 };
 
-/* DEVICE_GET: the device with the smallest order number >= cursor; -ENOENT after the last. The last device is lo. */
+/*
+ * DEVICE_GET: the device with the smallest order number >= cursor; -ENOENT after the last. The last
+ * device is lo.
+ */
 struct ipc_device_get {
 	struct ipc_hdr hdr;
 	uint32_t cursor;
@@ -184,14 +194,18 @@ struct ipc_device_reply {
 	uint8_t transport_type; /* enum ibv_transport_type */
 	uint8_t link_layer;	/* IBV_LINK_LAYER_* */
 	uint8_t gid_type;	/* enum ibv_gid_type, of all GIDs */
-	uint32_t mtu_limit_bytes; /* the port reports the MTU of an interface with this one, if smaller; 0: no limit */
+	/* the port reports the MTU of an interface with this one, if smaller; 0: no limit */
+	uint32_t mtu_limit_bytes;
 	char name[IPC_IFNAME_BYTES]; /* the interface's, NUL terminated */
 	struct ipc_gid gids[IPC_GIDS_MAX];
 };
 
-/* CONNECT_PEER: the daemon creates a pair for the caller and the owner of `slot`. Both receive PEER before the
- * reply. If the pair exists, nothing is pushed. -ENOENT: no engine has that slot; -ENOBUFS: one of the two has too many unread
- * pushes. CONNECT_PEER_FAILED (push): a CONNECT_PEER with IPC_UNANSWERED failed with `error`. */
+/*
+ * CONNECT_PEER: the daemon creates a pair for the caller and the owner of `slot`. Both receive PEER
+ * before the reply. If the pair exists, nothing is pushed. -ENOENT: no engine has that slot;
+ * -ENOBUFS: one of the two has too many unread pushes. CONNECT_PEER_FAILED (push): a CONNECT_PEER
+ * with IPC_UNANSWERED failed with `error`.
+ */
 struct ipc_connect_peer {
 	struct ipc_hdr hdr;
 	uint32_t slot;
@@ -204,9 +218,10 @@ enum ipc_peer_flags {
 };
 
 /*
- * PEER (push): a pair, that is two FIFOs shared by this process and a peer.
- * fds: [0] pair memfd, zeroed, of pair_bytes, sealed in size; [1] this side's end of the pair's doorbell, a SEQPACKET socket
- * pair on which a byte without descriptors wakes the other side; [2] the peer's segment (SAME_UID).
+ * PEER (push): a pair, that is two FIFOs shared by this process and a peer. fds: [0] pair memfd,
+ * zeroed, of pair_bytes, sealed in size; [1] this side's end of the pair's doorbell, a SEQPACKET
+ * socket pair on which a byte without descriptors wakes the other side; [2] the peer's segment
+ * (SAME_UID).
  */
 struct ipc_peer {
 	struct ipc_hdr hdr;
@@ -222,9 +237,10 @@ struct ipc_peer {
 };
 
 /*
- * DELEGATE (push, once, directly after SEGMENT): delegates the socket that receives the RoCEv2 datagrams for this slot's QPNs.
- * fds: [0] a UDP socket bound to port 4791. Only for a process of the daemon's own uid; other processes receive RING. Neither is
- * pushed if the daemon could not bind the port, which the HELLO reply reports.
+ * DELEGATE (push, once, directly after SEGMENT): delegates the socket that receives the RoCEv2
+ * datagrams for this slot's QPNs. fds: [0] a UDP socket bound to port 4791. Only for a process of
+ * the daemon's own uid; other processes receive RING. Neither is pushed if the daemon could not
+ * bind the port, which the HELLO reply reports.
  */
 struct ipc_delegate {
 	struct ipc_hdr hdr;
@@ -232,7 +248,10 @@ struct ipc_delegate {
 	uint32_t reserved;
 };
 
-/* RING (push, after SEGMENT): the forwarding ring for this slot's QPNs (link/udp_ring.h). fds: enum udp_ring_fd. */
+/*
+ * RING (push, after SEGMENT): the forwarding ring for this slot's QPNs (link/udp_ring.h). fds: enum
+ * udp_ring_fd.
+ */
 #define IPC_RING_FDS 4
 
 struct ipc_ring {
@@ -242,9 +261,9 @@ struct ipc_ring {
 };
 
 /*
- * GROUP_JOIN, GROUP_LEAVE (verbs): the daemon's socket for this engine's forwarding ring joins or leaves a multicast group.
- * -EOPNOTSUPP: the engine has no ring; -EINVAL: not a multicast group; -EDQUOT: this uid has IPC_GROUPS_MAX memberships; or an
- * error of link/udp_group.h.
+ * GROUP_JOIN, GROUP_LEAVE (verbs): the daemon's socket for this engine's forwarding ring joins or
+ * leaves a multicast group. -EOPNOTSUPP: the engine has no ring; -EINVAL: not a multicast group;
+ * -EDQUOT: this uid has IPC_GROUPS_MAX memberships; or an error of link/udp_group.h.
  */
 #define IPC_GROUPS_MAX 512
 
@@ -256,9 +275,10 @@ struct ipc_group {
 };
 
 /*
- * PEER_GONE (push): the pair has ended. PEER_NOT_TAKEN (verbs): no memory or descriptors for a PEER; its peer gets PEER_GONE. An engine also sends
- * it after PEER_GONE, when it has closed the doorbell of a pair with another user that can carry descriptors (fdpass_is_refused());
- * an engine with too many such pairs gets no more of them (-ENOBUFS).
+ * PEER_GONE (push): the pair has ended. PEER_NOT_TAKEN (verbs): no memory or descriptors for a
+ * PEER; its peer gets PEER_GONE. An engine also sends it after PEER_GONE, when it has closed the
+ * doorbell of a pair with another user that can carry descriptors (fdpass_is_refused()); an engine
+ * with too many such pairs gets no more of them (-ENOBUFS).
  */
 struct ipc_peer_gone {
 	struct ipc_hdr hdr;
@@ -289,9 +309,9 @@ struct ipc_device_notice {
 };
 
 /*
- * STATUS (control): reads the next piece of the daemon's JSON report (daemon/control.h). The first request of a connection, and
- * the first one after a reply with more == 0, starts a new report. A piece may be empty while more is 1. -EDQUOT: this uid has
- * too many unfinished reports.
+ * STATUS (control): reads the next piece of the daemon's JSON report (daemon/control.h). The first
+ * request of a connection, and the first one after a reply with more == 0, starts a new report. A
+ * piece may be empty while more is 1. -EDQUOT: this uid has too many unfinished reports.
  */
 #define IPC_STATUS_TEXT_MAX 8192
 
@@ -307,9 +327,10 @@ struct ipc_status_reply {
 };
 
 /*
- * XRCD_OPEN (verbs): opens the XRC domain of a device and an inode. fds: [0] the file; the daemon itself reads its inode. -EBADF:
- * the file was opened with O_PATH, which does not prove that the client may open it. -EAGAIN: the domain is not open and CREATE
- * is not set; -EINVAL: the domain is open and EXCLUSIVE is set; -EDQUOT: this uid has too many open domains. The domain_id of the
+ * XRCD_OPEN (verbs): opens the XRC domain of a device and an inode. fds: [0] the file; the daemon
+ * itself reads its inode. -EBADF: the file was opened with O_PATH, which does not prove that the
+ * client may open it. -EAGAIN: the domain is not open and CREATE is not set; -EINVAL: the domain is
+ * open and EXCLUSIVE is set; -EDQUOT: this uid has too many open domains. The domain_id of the
  * reply is random, so a process that has it has opened the inode.
  */
 enum ipc_xrcd_flags {
@@ -328,29 +349,35 @@ struct ipc_xrcd_open_reply {
 	uint64_t domain_id; /* never 0; unique while a process has the domain open */
 };
 
-/* XRCD_CLOSE: reverts one XRCD_OPEN of this client. -ENOENT: this client has not opened that domain. */
+/*
+ * XRCD_CLOSE: reverts one XRCD_OPEN of this client. -ENOENT: this client has not opened that
+ * domain.
+ */
 struct ipc_xrcd_close {
 	struct ipc_hdr hdr;
 	uint64_t domain_id;
 };
 
 /*
- * PROBES (push): the daemon changed the probe page of the engine's user. fds: [0] a trace ring for this process
- * (base/trace_ring.h), if a tracer was attached; otherwise none.
+ * PROBES (push): the daemon changed the probe page of the engine's user. fds: [0] a trace ring for
+ * this process (base/trace_ring.h), if a tracer was attached; otherwise none.
  */
 struct ipc_probes {
 	struct ipc_hdr hdr;
 };
 
-/* TRACE_RING (cm): the reply carries a trace ring for this client. -ENOENT: no tracer is attached to this process. */
+/*
+ * TRACE_RING (cm): the reply carries a trace ring for this client. -ENOENT: no tracer is attached
+ * to this process.
+ */
 struct ipc_trace_ring {
 	struct ipc_hdr hdr;
 };
 
 /*
- * TRACE_START (control): attaches this client as a tracer of its user's processes; of all users' for root. It remains attached
- * until its connection ends. -EALREADY: it is attached. -EDQUOT: its user has IPC_TRACERS_MAX tracers. -EINVAL: invalid pid or
- * flags.
+ * TRACE_START (control): attaches this client as a tracer of its user's processes; of all users'
+ * for root. It remains attached until its connection ends. -EALREADY: it is attached. -EDQUOT: its
+ * user has IPC_TRACERS_MAX tracers. -EINVAL: invalid pid or flags.
  */
 #define IPC_TRACERS_MAX 16
 
@@ -360,12 +387,16 @@ struct ipc_trace_start {
 	uint32_t flags; /* IPC_TRACE_OPERATIONS; other bits are invalid */
 };
 
-/* The tracer does not need the packets and FIFO elements without errors, and no one-sided operations without errors. */
+/*
+ * The tracer does not need the packets and FIFO elements without errors, and no one-sided
+ * operations without errors.
+ */
 #define IPC_TRACE_OPERATIONS 0x1u
 
 /*
- * TRACE_NEXT (control): the next trace ring that this tracer has not received. The reply carries the ring, which remains readable
- * after its process has ended. -EAGAIN: it has received all rings; -EINVAL: not a tracer.
+ * TRACE_NEXT (control): the next trace ring that this tracer has not received. The reply carries
+ * the ring, which remains readable after its process has ended. -EAGAIN: it has received all rings;
+ * -EINVAL: not a tracer.
  */
 struct ipc_trace_next {
 	struct ipc_hdr hdr;
@@ -380,11 +411,13 @@ struct ipc_trace_next_reply {
 };
 
 /*
- * FAULT_SET (control): replaces the fault rules (base/fault.h) of all processes of a user, also of later ones. They remain until
- * they are unused for some time (daemon/rule_expiry.h); the daemon does not exit for idleness while any user has rules. fds: [0] a
- * memfd with the text, sealed against writing and shrinking. -EINVAL: invalid rules or file; -E2BIG: more than PROBE_RULES_MAX
- * bytes; -EPERM: only root may set rules of another user; -EOPNOTSUPP: the daemon may not send signals to processes of this user, as
- * rules for `process` require; -EDQUOT: too many users have rules.
+ * FAULT_SET (control): replaces the fault rules (base/fault.h) of all processes of a user, also of
+ * later ones. They remain until they are unused for some time (daemon/rule_expiry.h); the daemon
+ * does not exit for idleness while any user has rules. fds: [0] a memfd with the text, sealed
+ * against writing and shrinking. -EINVAL: invalid rules or file; -E2BIG: more than PROBE_RULES_MAX
+ * bytes; -EPERM: only root may set rules of another user; -EOPNOTSUPP: the daemon may not send
+ * signals to processes of this user, as rules for `process` require; -EDQUOT: too many users have
+ * rules.
  */
 struct ipc_fault_set {
 	struct ipc_hdr hdr;
@@ -393,8 +426,8 @@ struct ipc_fault_set {
 };
 
 /*
- * FAULT_DISCONNECT (verbs): a fault rule ends the connection of a QP of this engine: the daemon sends a DREQ. -ENOTCONN: the QP
- * has no connection; -EPERM: the QPN is not of this engine.
+ * FAULT_DISCONNECT (verbs): a fault rule ends the connection of a QP of this engine: the daemon
+ * sends a DREQ. -ENOTCONN: the QP has no connection; -EPERM: the QPN is not of this engine.
  */
 struct ipc_fault_disconnect {
 	struct ipc_hdr hdr;
@@ -403,12 +436,13 @@ struct ipc_fault_disconnect {
 };
 
 /*
- * AV_RESOLVE (verbs): whether packets can be sent from sgid, a GID of the interface ifindex, to dgid. Status 0 with IPC_AV_IS_LOCAL: a
- * device of this host has dgid. 0 without a flag: the kernel has a route and the link-layer address of the next hop. 0 with
- * IPC_AV_WAITS: the kernel resolves the next hop, and AV_RESOLVED follows. With IPC_AV_ROUTE_ONLY in the request, the link-layer address
- * is not resolved. -ENETUNREACH and other errors of the kernel: no route. -EADDRNOTAVAIL: no device has sgid. -EINVAL: no SEGMENT yet, or
- * other flags. -EDQUOT: the client waits for IPC_AV_WAITS_MAX results, or its uid for
- * its share of those of the daemon.
+ * AV_RESOLVE (verbs): whether packets can be sent from sgid, a GID of the interface ifindex, to
+ * dgid. Status 0 with IPC_AV_IS_LOCAL: a device of this host has dgid. 0 without a flag: the kernel
+ * has a route and the link-layer address of the next hop. 0 with IPC_AV_WAITS: the kernel resolves
+ * the next hop, and AV_RESOLVED follows. With IPC_AV_ROUTE_ONLY in the request, the link-layer
+ * address is not resolved. -ENETUNREACH and other errors of the kernel: no route. -EADDRNOTAVAIL:
+ * no device has sgid. -EINVAL: no SEGMENT yet, or other flags. -EDQUOT: the client waits for
+ * IPC_AV_WAITS_MAX results, or its uid for its share of those of the daemon.
  */
 #define IPC_AV_WAITS_MAX 256
 
@@ -432,7 +466,8 @@ struct ipc_av_resolve {
 struct ipc_av_resolve_reply {
 	struct ipc_hdr hdr;
 	uint32_t flags; /* enum ipc_av_flags */
-	uint32_t hop_limit; /* of the kernel's packets on the route; 0: a group, or an address of this host */
+	/* of the kernel's packets on the route; 0: a group, or an address of this host */
+	uint32_t hop_limit;
 };
 
 /* AV_RESOLVED (push): the result of an AV_RESOLVE: 0, -EHOSTUNREACH or -ETIMEDOUT. */
@@ -443,9 +478,10 @@ struct ipc_av_resolved {
 };
 
 /*
- * DEVICE_TOTAL (control): what the QPs of a device have transferred since the daemon started, of all processes that it serves or has
- * served. A request adds up a limited number of QPs. If more is 1, total is 0, and the client repeats the request.
- * -ENODEV: no such device for this user; -EDQUOT: too many clients of this uid have not read the last reply.
+ * DEVICE_TOTAL (control): what the QPs of a device have transferred since the daemon started, of
+ * all processes that it serves or has served. A request adds up a limited number of QPs. If more is
+ * 1, total is 0, and the client repeats the request. -ENODEV: no such device for this user;
+ * -EDQUOT: too many clients of this uid have not read the last reply.
  */
 struct ipc_device_total {
 	struct ipc_hdr hdr;
@@ -459,7 +495,8 @@ struct ipc_usage {
 	uint64_t sent_bytes;
 	uint64_t received_messages;
 	uint64_t received_bytes;
-	uint64_t read_bytes; /* of sent_bytes: those of READs and atomics, which the requester received */
+	/* of sent_bytes: those of READs and atomics, which the requester received */
+	uint64_t read_bytes;
 	uint64_t retries;
 	uint64_t rnr_naks; /* received */
 };
@@ -475,8 +512,8 @@ struct ipc_device_total_reply {
 #define IPC_ZERO_FIELDS	   2
 
 /*
- * The valid messages of one type. The client, the daemon and the fuzzer use the same table. request_bytes 0: the type is not a
- * request; push_bytes 0: the type is not a push.
+ * The valid messages of one type. The client, the daemon and the fuzzer use the same table.
+ * request_bytes 0: the type is not a request; push_bytes 0: the type is not a push.
  */
 struct ipc_type_info {
 	const char *name;
@@ -499,9 +536,10 @@ struct ipc_type_info {
 const struct ipc_type_info *ipc_type_info(uint32_t type);
 
 /*
- * Check whether a datagram of len bytes with nfds descriptors (FDPASS_LOST: some were not received) is a well-formed request, a
- * push, or a reply to req of reply_len bytes (an error reply may be the header only). 0 or -EPROTO. These functions check
- * lengths, counts and reserved fields; the receiver checks roles and values. msg need not be aligned.
+ * Check whether a datagram of len bytes with nfds descriptors (FDPASS_LOST: some were not received)
+ * is a well-formed request, a push, or a reply to req of reply_len bytes (an error reply may be the
+ * header only). 0 or -EPROTO. These functions check lengths, counts and reserved fields; the
+ * receiver checks roles and values. msg need not be aligned.
  */
 int ipc_request_check(const void *msg, size_t len, int nfds) __attribute__((warn_unused_result));
 int ipc_push_check(const void *msg, size_t len, int nfds) __attribute__((warn_unused_result));

@@ -4,15 +4,18 @@
 
 #include "ipc/msg.h"
 
-/* The bodies of the messages between librdmacm and the daemon: ids, event channels, connections and multicast groups. The rules
- * of ipc/msg.h apply. */
+/*
+ * The bodies of the messages between librdmacm and the daemon: ids, event channels, connections and
+ * multicast groups. The rules of ipc/msg.h apply.
+ */
 
 #define IPC_PRIVATE_MAX 256
 
 /*
- * The communication manager. A channel is a SEQPACKET socket pair: the daemon creates it and keeps one end, and the reply to
- * CHANNEL_CREATE carries the other end, which is the application's rdma_event_channel.fd. Events are pushed on it in order. Each
- * event has the number of events pushed for its id, so that a client can compute whether more are in the socket.
+ * The communication manager. A channel is a SEQPACKET socket pair: the daemon creates it and keeps
+ * one end, and the reply to CHANNEL_CREATE carries the other end, which is the application's
+ * rdma_event_channel.fd. Events are pushed on it in order. Each event has the number of events
+ * pushed for its id, so that a client can compute whether more are in the socket.
  */
 struct ipc_cm_channel_reply {
 	struct ipc_hdr hdr;
@@ -107,7 +110,10 @@ struct ipc_cm_listen {
 	uint32_t backlog;
 };
 
-/* Private data bytes that fit in every CM message: the 92 bytes of a REQ less the IP addressing header. */
+/*
+ * Private data bytes that fit in every CM message: the 92 bytes of a REQ less the IP addressing
+ * header.
+ */
 #define IPC_CM_PRIVATE_FITS 56
 /* Private data bytes of rdma_accept(): in a REP, and in the SIDR_REP of a datagram id. */
 #define IPC_CM_REP_PRIVATE_BYTES      196
@@ -134,8 +140,10 @@ struct ipc_cm_param {
 struct ipc_cm_connect { /* CONNECT, ACCEPT */
 	struct ipc_hdr hdr;
 	uint32_t id;
-	uint32_t timeout_ms; /* CM timeout: how long to wait for the peer's reply; 0: the daemon's default */
-	uint64_t cookie; /* ACCEPT: the client's cookie for the id of a connection request; CONNECT: 0 */
+	/* CM timeout: how long to wait for the peer's reply; 0: the daemon's default */
+	uint32_t timeout_ms;
+	/* ACCEPT: the client's cookie for the id of a connection request; CONNECT: 0 */
+	uint64_t cookie;
 	struct ipc_cm_param param;
 };
 
@@ -163,16 +171,19 @@ struct ipc_cm_set_option {
 };
 
 /*
- * MIGRATE_BEGIN, MIGRATE_END: move an id to another channel without loss or reordering of its events. BEGIN suspends all pushes
- * on the id's channel. The client then reads all events from that channel's socket and returns them to the daemon with END, in
- * order: at most IPC_MIGRATE_EVENTS complete struct ipc_cm_event for each message, and `more` in all messages except the last.
- * The daemon pushes each returned event on the current channel of its id, followed by the events that it had suspended. A
- * returned event keeps its events_sent and is not counted again; it is dropped if its id no longer exists. A CONNECT_REQUEST is
- * pushed on the current channel of its listener, and its new id moves to that channel.
+ * MIGRATE_BEGIN, MIGRATE_END: move an id to another channel without loss or reordering of its
+ * events. BEGIN suspends all pushes on the id's channel. The client then reads all events from that
+ * channel's socket and returns them to the daemon with END, in order: at most IPC_MIGRATE_EVENTS
+ * complete struct ipc_cm_event for each message, and `more` in all messages except the last. The
+ * daemon pushes each returned event on the current channel of its id, followed by the events that
+ * it had suspended. A returned event keeps its events_sent and is not counted again; it is dropped
+ * if its id no longer exists. A CONNECT_REQUEST is pushed on the current channel of its listener,
+ * and its new id moves to that channel.
  *
- * With id 0 no id moves: BEGIN only suspends the pushes on new_channel until the END for that channel. rdma_destroy_id() uses
- * this, after the reply to DESTROY, to remove the id's unread events from a channel that other ids share. A client can suspend a
- * channel only once at a time (-EBUSY). A disconnect of the client ends the suspension.
+ * With id 0 no id moves: BEGIN only suspends the pushes on new_channel until the END for that
+ * channel. rdma_destroy_id() uses this, after the reply to DESTROY, to remove the id's unread
+ * events from a channel that other ids share. A client can suspend a channel only once at a time
+ * (-EBUSY). A disconnect of the client ends the suspension.
  */
 #define IPC_MIGRATE_EVENTS 12
 
@@ -183,7 +194,10 @@ struct ipc_cm_migrate { /* MIGRATE_BEGIN */
 	uint64_t cookie; /* the new cookie of the id */
 };
 
-/* The QP attributes, in addition to the route, for rdma_init_qp_attr() and the library's own QP transitions. */
+/*
+ * The QP attributes, in addition to the route, for rdma_init_qp_attr() and the library's own QP
+ * transitions.
+ */
 struct ipc_cm_qp {
 	uint32_t remote_qpn;
 	uint32_t rq_psn;
@@ -201,10 +215,13 @@ struct ipc_cm_qp {
 
 struct ipc_cm_event {
 	struct ipc_hdr hdr;
-	uint64_t cookie; /* of the id; 0 for the id of a connection request until ACCEPT or MIGRATE_BEGIN sets it */
+	/* of the id; 0 for the id of a connection request until ACCEPT or MIGRATE_BEGIN sets it */
+	uint64_t cookie;
 	uint64_t listen_cookie; /* CONNECT_REQUEST: the listener's cookie */
-	uint64_t events_sent; /* events of this id including this one; a CONNECT_REQUEST counts for its listener */
-	uint64_t join_cookie; /* MULTICAST_JOIN, MULTICAST_ERROR: cookie of the JOIN; route.dgid is the group */
+	/* events of this id including this one; a CONNECT_REQUEST counts for its listener */
+	uint64_t events_sent;
+	/* MULTICAST_JOIN, MULTICAST_ERROR: cookie of the JOIN; route.dgid is the group */
+	uint64_t join_cookie;
 	uint32_t id;
 	uint32_t event; /* enum rdma_cm_event_type */
 	int32_t status; /* 0, -errno or the positive REJ reason */
@@ -225,9 +242,10 @@ struct ipc_cm_migrate_end { /* MIGRATE_END */
 };
 
 /*
- * WRITE_EVENT: the daemon pushes an event that the client specifies on the id's channel (for rdma_write_cm_event() and the
- * result of rdma_resolve_addrinfo()). `event` is ADDRINFO_RESOLVED, ADDRINFO_ERROR or USER, else -EINVAL. `arg` becomes the 8
- * bytes of the event's private data (private_len 8). The event is counted in events_sent.
+ * WRITE_EVENT: the daemon pushes an event that the client specifies on the id's channel (for
+ * rdma_write_cm_event() and the result of rdma_resolve_addrinfo()). `event` is ADDRINFO_RESOLVED,
+ * ADDRINFO_ERROR or USER, else -EINVAL. `arg` becomes the 8 bytes of the event's private data
+ * (private_len 8). The event is counted in events_sent.
  */
 struct ipc_cm_write_event {
 	struct ipc_hdr hdr;
@@ -239,9 +257,9 @@ struct ipc_cm_write_event {
 };
 
 /*
- * JOIN (for a UD id that is bound to a device, before its route is resolved): the result is the event MULTICAST_JOIN or
- * MULTICAST_ERROR. LEAVE ends a membership and drops its event if that was not pushed yet. -EADDRNOTAVAIL: the id has no
- * membership with that cookie.
+ * JOIN (for a UD id that is bound to a device, before its route is resolved): the result is the
+ * event MULTICAST_JOIN or MULTICAST_ERROR. LEAVE ends a membership and drops its event if that was
+ * not pushed yet. -EADDRNOTAVAIL: the id has no membership with that cookie.
  */
 struct ipc_cm_join {
 	struct ipc_hdr hdr;

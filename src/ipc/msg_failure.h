@@ -5,8 +5,9 @@
 #include "ipc/msg.h"
 
 /*
- * Failures: what a process, or the daemon for a process, reports about an operation that failed. The daemon stores the last of
- * them, also after the process has ended, and `usrdma why` explains them. The rules of ipc/msg.h apply.
+ * Failures: what a process, or the daemon for a process, reports about an operation that failed.
+ * The daemon stores the last of them, also after the process has ended, and `usrdma why` explains
+ * them. The rules of ipc/msg.h apply.
  */
 enum ipc_failure_kind {
 	IPC_FAILURE_WR = 1,  /* a work request completed with an error of its own */
@@ -38,16 +39,23 @@ enum ipc_failure_flags {
 	IPC_FAILURE_IS_WINDOW = 1 << 8,
 };
 
-/* The cause of a QP that entered ERR, of a call, of a dropped packet or of a warning. The values are not reused. */
+/*
+ * The cause of a QP that entered ERR, of a call, of a dropped packet or of a warning. The values
+ * are not reused.
+ */
 enum ipc_failure_reason {
 	IPC_REASON_NONE,
 	/* IPC_FAILURE_QP */
 	IPC_REASON_QP_WR,	/* the WR of `follows` failed */
 	IPC_REASON_QP_MODIFIED, /* the process called ibv_modify_qp() or rdma_disconnect() */
 	IPC_REASON_QP_REFUSED,	/* a request of the peer failed the checks: vendor_err */
-	IPC_REASON_QP_CQ_OVERRUN, /* a completion was lost because the CQ was full; numbers: its entries */
+	/* a completion was lost because the CQ was full; numbers: its entries */
+	IPC_REASON_QP_CQ_OVERRUN,
 	IPC_REASON_QP_POSTED_IN_ERR, /* WRs were posted to a QP that was in ERR */
-	/* IPC_FAILURE_CM, and IPC_FAILURE_WARNING while the process waits: numbers: messages sent, ns since the first one */
+	/*
+	 * IPC_FAILURE_CM, and IPC_FAILURE_WARNING while the process waits: numbers: messages sent,
+	 * ns since the first one
+	 */
 	IPC_REASON_CM_NO_REP, /* a REQ had no response */
 	IPC_REASON_CM_NO_RTU, /* a REP had no response */
 	IPC_REASON_CM_NO_DREP,
@@ -56,7 +64,10 @@ enum ipc_failure_reason {
 	IPC_REASON_CM_STATE,	    /* not valid in the id's state */
 	IPC_REASON_CM_PRIVATE_DATA, /* numbers: length, maximum */
 	IPC_REASON_CM_FAMILY,	    /* numbers: address family of the source, of the destination */
-	/* IPC_FAILURE_CALL of libibverbs; numbers: the value of the argument, and its maximum unless stated otherwise */
+	/*
+	 * IPC_FAILURE_CALL of libibverbs; numbers: the value of the argument, and its maximum
+	 * unless stated otherwise
+	 */
 	IPC_REASON_TRANSITION,	 /* state, next state */
 	IPC_REASON_ATTR_MISSING, /* enum ibv_qp_attr_mask, next state */
 	IPC_REASON_ATTR_SURPLUS, /* enum ibv_qp_attr_mask, next state */
@@ -88,7 +99,10 @@ enum ipc_failure_reason {
 	/* IPC_FAILURE_WARNING */
 	IPC_REASON_RNR_WAIT, /* RNR NAKs, the total wait in ns */
 	IPC_REASON_UNACKED,  /* events; the call waits for their acknowledgement */
-	/* IPC_FAILURE_DROP of a datagram; peer_qpn is the sender's; numbers: the value of the datagram, that of the QP */
+	/*
+	 * IPC_FAILURE_DROP of a datagram; peer_qpn is the sender's; numbers: the value of the
+	 * datagram, that of the QP
+	 */
 	IPC_REASON_DROP_STATE,
 	IPC_REASON_DROP_QKEY,
 	IPC_REASON_DROP_NO_RECV,
@@ -114,33 +128,43 @@ enum ipc_failure_reason {
 	/* IPC_FAILURE_QP: bytes of payload of the peer's packet, path_mtu in bytes */
 	IPC_REASON_QP_SIZE,
 	/* IPC_FAILURE_WARNING */
-	IPC_REASON_CQ_SMALL, /* completions, entries, WRs of the queues that use it, number of QPs */
+	/* completions, entries, WRs of the queues that use it, number of QPs */
+	IPC_REASON_CQ_SMALL,
 	IPC_REASON_PATH_MTU,	  /* bytes, those of the peer */
 	IPC_REASON_UNACKED_ASYNC, /* events */
-	/* IPC_FAILURE_CALL of libibverbs: no route, or no reply of the next hop; local_ip and remote_ip are the GIDs */
+	/*
+	 * IPC_FAILURE_CALL of libibverbs: no route, or no reply of the next hop; local_ip and
+	 * remote_ip are the GIDs
+	 */
 	IPC_REASON_UNREACHABLE,
 	/* IPC_FAILURE_CM: another program or the kernel has the UDP port of RoCEv2 */
 	IPC_REASON_CM_NO_PORT,
-	/* IPC_FAILURE_EVENT: the daemon, which was in another PID namespace, ended; numbers: its process id, 0: unknown here */
+	/*
+	 * IPC_FAILURE_EVENT: the daemon, which was in another PID namespace, ended; numbers: its
+	 * process id, 0: unknown here
+	 */
 	IPC_REASON_DAEMON_ENDED,
 	IPC_REASON_COUNT
 };
 
 /*
- * FAILURE (verbs, cm): reports a failure; the daemon sends no reply. In a reply of FAILURE_GET, hdr.seq is the daemon's number of
- * the failure. Strings are NUL-terminated unless they fill their array. Fields that do not apply are 0.
+ * FAILURE (verbs, cm): reports a failure; the daemon sends no reply. In a reply of FAILURE_GET,
+ * hdr.seq is the daemon's number of the failure. Strings are NUL-terminated unless they fill their
+ * array. Fields that do not apply are 0.
  */
 struct ipc_failure {
 	struct ipc_hdr hdr;
 	uint64_t id; /* chosen by the process, in increasing order; 0: reported by the daemon */
-	uint64_t follows; /* id of the failure of the same process that this one follows from; 0: none */
+	/* id of the failure of the same process that this one follows from; 0: none */
+	uint64_t follows;
 	uint64_t time_ns; /* CLOCK_REALTIME */
 	uint32_t kind;	  /* enum ipc_failure_kind */
 	uint32_t flags;	  /* enum ipc_failure_flags */
 	uint32_t reason;  /* enum ipc_failure_reason */
 	uint32_t uid;	  /* of the process; set by the daemon */
 	int32_t pid;	  /* set by the daemon */
-	uint32_t dropped; /* failures that the process did not report before this one: rate limit, socket full */
+	/* failures that the process did not report before this one: rate limit, socket full */
+	uint32_t dropped;
 	char program[16];
 	char device[16];
 	uint32_t qpn;
@@ -181,18 +205,22 @@ struct ipc_failure {
 	uint32_t qp_access;    /* qp_access_flags of the QP that refused */
 	uint64_t numbers[6];   /* by kind and reason */
 	char call[32];	       /* IPC_FAILURE_CALL: its name */
-	/* IPC_FAILURE_CM and some calls: IPv4 addresses are mapped to IPv6; ports in host byte order. */
+	/*
+	 * IPC_FAILURE_CM and some calls: IPv4 addresses are mapped to IPv6; ports in host byte
+	 * order.
+	 */
 	uint8_t local_ip[16];
 	uint8_t remote_ip[16];
 	uint16_t local_port;
 	uint16_t remote_port;
-	uint16_t fault_rule; /* fired last for the QP or the process (fault_fired_code()); 0: none */
+	/* fired last for the QP or the process (fault_fired_code()); 0: none */
+	uint16_t fault_rule;
 	uint16_t fault_age_ms;
 };
 
 /*
- * FAILURE_GET (control): the oldest stored failure with a number of at least `cursor` that the caller may read: those of its own
- * uid, or all for root. -ENOENT: none.
+ * FAILURE_GET (control): the oldest stored failure with a number of at least `cursor` that the
+ * caller may read: those of its own uid, or all for root. -ENOENT: none.
  */
 struct ipc_failure_get {
 	struct ipc_hdr hdr;

@@ -18,8 +18,8 @@ static inline void trace_ipc(enum trace_type type, const void *msg)
 }
 
 /*
- * The fault point of requests that wait for a reply. Returns 0, or -errno that replaces the daemon's reply. Sleeps if the fault
- * is a delay.
+ * The fault point of requests that wait for a reply. Returns 0, or -errno that replaces the
+ * daemon's reply. Sleeps if the fault is a delay.
  */
 int ipc_fault(void) __attribute__((warn_unused_result));
 

@@ -20,7 +20,10 @@ struct ipc_queued {
 	} msg;
 };
 
-/* The queued requests of a client, oldest first. `lock` guards the list and is never held while waiting. */
+/*
+ * The queued requests of a client, oldest first. `lock` guards the list and is never held while
+ * waiting.
+ */
 struct ipc_queue {
 	pthread_mutex_t lock;
 	struct ipc_queued *first;

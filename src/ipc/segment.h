@@ -12,21 +12,26 @@
 #include "ipc/msg.h"
 
 /*
- * Segment: the queue pairs, memory regions and counters of a process, readable by its peers of the same uid and by the daemon.
+ * Segment: the queue pairs, memory regions and counters of a process, readable by its peers of the
+ * same uid and by the daemon.
  *
- * A segment is a memfd that its owner writes. It is sealed (F_SEAL_FUTURE_WRITE), so other processes can map it only for
- * reading. It is sparse: a page that was never used takes no memory. Readers do not trust its contents: they check every index
- * against its bound, and use the contents only to access the owner's memory, where the kernel checks the access.
+ * A segment is a memfd that its owner writes. It is sealed (F_SEAL_FUTURE_WRITE), so other
+ * processes can map it only for reading. It is sparse: a page that was never used takes no memory.
+ * Readers do not trust its contents: they check every index against its bound, and use the contents
+ * only to access the owner's memory, where the kernel checks the access.
  *
- * The first 64 bits of an entry, its word, contain the QPN or rkey that the entry publishes, and a generation. The owner
- * increments the generation with every change. It stores the word last when it publishes the entry. When it revokes the entry,
- * it first stores a word with QPN or rkey 0. Both stores are sequentially consistent. An initiator first announces its access in
- * the pair that it shares with the owner (local/ring.h) and then reads the word. It makes the system call that copies the data
- * only while the word has that value. docs/memory-safety.md describes and proves the protocol.
+ * The first 64 bits of an entry, its word, contain the QPN or rkey that the entry publishes, and a
+ * generation. The owner increments the generation with every change. It stores the word last when
+ * it publishes the entry. When it revokes the entry, it first stores a word with QPN or rkey 0.
+ * Both stores are sequentially consistent. An initiator first announces its access in the pair that
+ * it shares with the owner (local/ring.h) and then reads the word. It makes the system call that
+ * copies the data only while the word has that value. docs/memory-safety.md describes and proves
+ * the protocol.
  *
- * QPNs and rkeys are random (docs/adr/0024), entries are not: published objects use the lowest entries, so that they share pages.
- * qp_places and mr_places contain the entry of each published object. The owner may move an object that it publishes again, and
- * may use the entry of a revoked object for another object.
+ * QPNs and rkeys are random (docs/adr/0024), entries are not: published objects use the lowest
+ * entries, so that they share pages. qp_places and mr_places contain the entry of each published
+ * object. The owner may move an object that it publishes again, and may use the entry of a revoked
+ * object for another object.
  */
 #define SEGMENT_MAGIC	0x75736567u
 #define SEGMENT_VERSION 11
@@ -34,12 +39,16 @@
 #define SEGMENT_MRS	(1u << 20)
 #define SEGMENT_SHARES	1024u
 
-/* Set in the rkey of a memory window. Windows are not published: the owner's engine executes requests with such an rkey. */
+/*
+ * Set in the rkey of a memory window. Windows are not published: the owner's engine executes
+ * requests with such an rkey.
+ */
 #define SEGMENT_WINDOW_KEY (1u << 31)
 
 /*
- * A robust mutex that the owner's engine thread holds while it runs. When that thread ends (exit, signal, or exec() of another
- * thread), the kernel changes the mutex's futex word before it can assign the thread id to another thread.
+ * A robust mutex that the owner's engine thread holds while it runs. When that thread ends (exit,
+ * signal, or exec() of another thread), the kernel changes the mutex's futex word before it can
+ * assign the thread id to another thread.
  */
 union segment_life {
 	pthread_mutex_t mutex;
@@ -53,8 +62,10 @@ struct segment_hdr {
 	uint32_t version;
 	uint32_t slot;
 	int32_t pid;
-	uint64_t probe_addr; /* address of a copy of `probe` in the owner's memory. A reader that reads the copy */
-	uint64_t probe; /* verifies that `pid` is valid in its PID namespace and that the memory is readable */
+	/* address of a copy of `probe` in the owner's memory. A reader that reads the copy */
+	uint64_t probe_addr;
+	/* verifies that `pid` is valid in its PID namespace and that the memory is readable */
+	uint64_t probe;
 	_Atomic uint32_t
 		qps_end; /* entries [qps_end, SEGMENT_QPS) were never used; mrs_end likewise */
 	_Atomic uint32_t mrs_end;
@@ -65,7 +76,10 @@ struct segment_hdr {
 	uint8_t reserved[4096 - 128];
 };
 
-/* The counters of the process (core/counters.h). Entries [0, end) have a name, such as "local.retries". */
+/*
+ * The counters of the process (core/counters.h). Entries [0, end) have a name, such as
+ * "local.retries".
+ */
 #define SEGMENT_COUNTERS_MAX	   80
 #define SEGMENT_COUNTER_NAME_BYTES 40
 
@@ -82,12 +96,16 @@ struct segment_qp {
 	uint32_t rq_psn : 24;
 	union {
 		uint32_t remote_qpn;
-		uint32_t next_unused; /* for the owner: the place of the next unused entry; 0: none */
+		/* for the owner: the place of the next unused entry; 0: none */
+		uint32_t next_unused;
 	};
 	_Atomic uint32_t access; /* qp_access_flags */
 	uint32_t pd;
 	uint32_t dev_id;
-	uint32_t is_local; /* the remote QP belongs to a process of this host, which may search this segment for the QP */
+	/*
+	 * the remote QP belongs to a process of this host, which may search this segment for the QP
+	 */
+	uint32_t is_local;
 	uint8_t remote_gid[16];
 	char transport[12]; /* name of the transport; empty: none is bound */
 	_Atomic uint32_t
@@ -104,8 +122,8 @@ struct segment_mr {
 	uint64_t length_bytes;
 	uint64_t addr; /* in the owner's address space */
 	/*
-	 * The place of the object of `shares` that backs the memory; 0: not determined yet; SEGMENT_SHARE_NONE: none. The owner stores
-	 * it last; the other two are valid then.
+	 * The place of the object of `shares` that backs the memory; 0: not determined yet;
+	 * SEGMENT_SHARE_NONE: none. The owner stores it last; the other two are valid then.
 	 */
 	_Atomic uint32_t share;
 	uint32_t share_generation; /* in the word of that object */
@@ -118,24 +136,34 @@ struct segment_mr {
 enum segment_share_kind {
 	SEGMENT_SHARE_FD = 1, /* `id` is a descriptor of the owner's process */
 	SEGMENT_SHARE_SYSV,   /* `id` is the id of a System V segment (shmget(2)) */
-	SEGMENT_SHARE_MAPPING, /* [`id`, `stamp`) is a mapping of the owner's process, which has no descriptor of the file */
+	/*
+	 * [`id`, `stamp`) is a mapping of the owner's process, which has no descriptor of the file
+	 */
+	SEGMENT_SHARE_MAPPING,
 };
 
 /*
- * A memory object that backs memory regions and that peers can map. Its word changes as that of an MR entry does. Peers map the
- * object only if dev and ino are those of the object that they opened. The object can shrink at any time.
+ * A memory object that backs memory regions and that peers can map. Its word changes as that of an
+ * MR entry does. Peers map the object only if dev and ino are those of the object that they opened.
+ * The object can shrink at any time.
  */
 struct segment_share {
 	_Atomic uint64_t word; /* segment_share_word(); kind 0: unused entry */
 	int64_t id;
 	uint64_t dev; /* as st_dev and st_ino of stat(2) */
 	uint64_t ino;
-	uint64_t stamp; /* SYSV: segment_sysv_stamp(), because ids are used again; MAPPING: the end of the mapping */
+	/*
+	 * SYSV: segment_sysv_stamp(), because ids are used again; MAPPING: the end of the mapping
+	 */
+	uint64_t stamp;
 	_Atomic uint64_t bytes; /* that peers may map; can become larger */
 	uint8_t pad[16];
 };
 
-/* What a QP transferred since it was published. The owner writes, with the lock of the QP's shard held (ADR 0054). */
+/*
+ * What a QP transferred since it was published. The owner writes, with the lock of the QP's shard
+ * held (ADR 0054).
+ */
 struct segment_qp_usage {
 	uint64_t posted;	    /* send WRs */
 	uint64_t sent_messages;	    /* send WRs that have completed successfully */
@@ -179,9 +207,10 @@ static inline struct ipc_usage segment_qp_total(const struct segment_qp_usage *u
 #define SEGMENT_DEVICES 255u
 
 /*
- * The devices of which the process had QPs. The total of a device is that of its entry and of the usage of each QP entry with its
- * dev_id, published or not: when a QP is revoked, the owner moves its usage to the entry of the device. `changes` is odd while it
- * does so, and then has another value. The QPs of a device without an entry are not counted, because the table is full.
+ * The devices of which the process had QPs. The total of a device is that of its entry and of the
+ * usage of each QP entry with its dev_id, published or not: when a QP is revoked, the owner moves
+ * its usage to the entry of the device. `changes` is odd while it does so, and then has another
+ * value. The QPs of a device without an entry are not counted, because the table is full.
  */
 struct segment_devices {
 	_Atomic uint32_t end; /* entries [end, SEGMENT_DEVICES) were never used */
@@ -194,14 +223,21 @@ struct segment_devices {
 	} entries[SEGMENT_DEVICES];
 };
 
-/* A CQ. The owner writes `pending` with its lock. A cache line, because threads use different CQs. */
+/*
+ * A CQ. The owner writes `pending` with its lock. A cache line, because threads use different CQs.
+ */
 struct segment_cq {
 	_Alignas(64) uint32_t
-		pending; /* completions that were not polled; in an unused entry: the place of the next unused entry */
+		/*
+		 * completions that were not polled; in an unused entry: the place of the next
+		 * unused entry
+		 */
+		pending;
 	uint32_t capacity; /* 0: unused entry */
 	/*
-	 * segment_cq_wake(): the application waits for the CQ's channel with poll(2), and the next completion generates an event. A peer whose
-	 * message completes a receive may wake it (core/direct_wake.h) while takes_wakes is set. 0: the peer rings the doorbell.
+	 * segment_cq_wake(): the application waits for the CQ's channel with poll(2), and the next
+	 * completion generates an event. A peer whose message completes a receive may wake it
+	 * (core/direct_wake.h) while takes_wakes is set. 0: the peer rings the doorbell.
 	 */
 	_Atomic uint64_t wake;
 };
@@ -211,12 +247,16 @@ struct segment_cq {
 struct segment_cqs {
 	_Atomic uint32_t end; /* entries [end, SEGMENT_CQS) were never used */
 	_Atomic uint32_t
-		takes_wakes; /* direct wake-ups are on: the engine thread does not wait for messages */
+		/* direct wake-ups are on: the engine thread does not wait for messages */
+		takes_wakes;
 	uint32_t reserved[1022];
 	struct segment_cq entries[SEGMENT_CQS];
 };
 
-/* The number of the channel, and a number that changes with each ibv_req_notify_cq() of the channel. */
+/*
+ * The number of the channel, and a number that changes with each ibv_req_notify_cq() of the
+ * channel.
+ */
 static inline uint64_t segment_cq_wake(uint32_t channel, uint32_t request)
 {
 	return (uint64_t)channel << 32 | request;
@@ -251,9 +291,9 @@ static inline uint32_t segment_qp_state(uint64_t word)
 #define SEGMENT_MTU_BITS   8
 
 /*
- * The conditions under which the peer may execute its RDMA and atomic operations itself. by_owner: the owner must execute them,
- * because it counts them (core/comp_cntr.h), or because it is in RTR and has to report the first one (IBV_EVENT_COMM_EST).
- * path_mtu: enum ibv_mtu; 0: unknown.
+ * The conditions under which the peer may execute its RDMA and atomic operations itself. by_owner:
+ * the owner must execute them, because it counts them (core/comp_cntr.h), or because it is in RTR
+ * and has to report the first one (IBV_EVENT_COMM_EST). path_mtu: enum ibv_mtu; 0: unknown.
  */
 static inline uint32_t segment_onesided(bool by_owner, uint32_t path_mtu,
 					uint32_t max_dest_rd_atomic)
@@ -268,10 +308,11 @@ static inline uint32_t segment_path_mtu(uint32_t onesided)
 }
 
 /*
- * Whether the peer may execute an operation. path_mtu: of its QP; reads: how many READs and atomics that QP permits to be
- * outstanding, 0 for a WRITE. Otherwise the owner executes it, and refuses it as a NIC would: with another path MTU if it has
- * several packets, and with fewer responder resources if too many are outstanding. One comparison: bits other than those of the
- * depth remain set if the owner executes the operation or the path MTUs differ.
+ * Whether the peer may execute an operation. path_mtu: of its QP; reads: how many READs and atomics
+ * that QP permits to be outstanding, 0 for a WRITE. Otherwise the owner executes it, and refuses it
+ * as a NIC would: with another path MTU if it has several packets, and with fewer responder
+ * resources if too many are outstanding. One comparison: bits other than those of the depth remain
+ * set if the owner executes the operation or the path MTUs differ.
  */
 static inline bool segment_permits_onesided(uint32_t onesided, uint32_t path_mtu, uint32_t reads)
 {
@@ -298,7 +339,10 @@ static inline enum segment_share_kind segment_share_kind(uint64_t word)
 	return (enum segment_share_kind)(uint32_t)word;
 }
 
-/* Distinguishes segments that had the same id: the time of the last change and the creator's process id (shmctl(2)). */
+/*
+ * Distinguishes segments that had the same id: the time of the last change and the creator's
+ * process id (shmctl(2)).
+ */
 static inline uint64_t segment_sysv_stamp(int64_t changed_s, int32_t creator)
 {
 	return (uint64_t)changed_s << 32 | (uint32_t)creator;
@@ -310,14 +354,18 @@ static inline uint32_t segment_generation(uint64_t word)
 	return (uint32_t)(word >> 32);
 }
 
-/* The owner: each stored word of an entry has a new generation, so that a reader detects that the entry has changed. */
+/*
+ * The owner: each stored word of an entry has a new generation, so that a reader detects that the
+ * entry has changed.
+ */
 static inline uint32_t segment_next_generation(const _Atomic uint64_t *word)
 {
 	return segment_generation(atomic_load_explicit(word, memory_order_relaxed)) + 1;
 }
 
 /*
- * The owner: stores a word that matches no object. The fence orders this store before later changes of the entry's contents.
+ * The owner: stores a word that matches no object. The fence orders this store before later changes
+ * of the entry's contents.
  */
 static inline void segment_revoke_word(_Atomic uint64_t *word)
 {
@@ -329,7 +377,10 @@ struct segment {
 	struct segment_hdr hdr;
 	struct segment_counters counters;
 	struct segment_devices devices;
-	/* By the low bits of the QPN or key: the place of the object's entry, which is its index + 1; 0: not published. */
+	/*
+	 * By the low bits of the QPN or key: the place of the object's entry, which is its index +
+	 * 1; 0: not published.
+	 */
 	_Atomic uint16_t qp_places[SEGMENT_QPS];
 	_Atomic uint32_t mr_places[SEGMENT_MRS];
 	struct segment_share shares[SEGMENT_SHARES];
@@ -339,7 +390,10 @@ struct segment {
 	struct segment_mr mrs[SEGMENT_MRS];
 };
 
-/* The entry in which a QP is published. If it is not published, an entry that does not match any QPN. */
+/*
+ * The entry in which a QP is published. If it is not published, an entry that does not match any
+ * QPN.
+ */
 static inline const struct segment_qp *segment_qp_entry(const struct segment *segment, uint32_t qpn)
 {
 	static const struct segment_qp none;

@@ -33,13 +33,18 @@
 #define SPAWN_READY_ARG "3"
 
 /*
- * How the daemon is started. clone() creates a first child that shares this process's memory, because copying the page tables
- * of a large process is expensive. Its exit signal is 0, so only a wait() with __WCLONE reports it. execve() would reset the
- * exit signal to SIGCHLD. The first child therefore creates a second child, which executes the daemon program. The first child
- * exits before the calling thread continues. The daemon is then an orphan. It reports through a pipe that it listens.
+ * How the daemon is started. clone() creates a first child that shares this process's memory,
+ * because copying the page tables of a large process is expensive. Its exit signal is 0, so only a
+ * wait() with __WCLONE reports it. execve() would reset the exit signal to SIGCHLD. The first child
+ * therefore creates a second child, which executes the daemon program. The first child exits before
+ * the calling thread continues. The daemon is then an orphan. It reports through a pipe that it
+ * listens.
  */
 
-/* The parameters of both children, in the parent's stack frame. The children write the last two members. */
+/*
+ * The parameters of both children, in the parent's stack frame. The children write the last two
+ * members.
+ */
 struct spawn {
 	const char *path;
 	char *const *argv;
@@ -52,8 +57,11 @@ struct spawn {
 
 extern char **environ;
 
-/* clone(2) under a name that ThreadSanitizer does not intercept. ThreadSanitizer treats clone() as fork(). Because the children
- * share this process's memory, it would then treat this thread as a forked child and stop checking it. */
+/*
+ * clone(2) under a name that ThreadSanitizer does not intercept. ThreadSanitizer treats clone() as
+ * fork(). Because the children share this process's memory, it would then treat this thread as a
+ * forked child and stop checking it.
+ */
 extern int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
 
 static bool is_program(const char *path)
@@ -61,7 +69,9 @@ static bool is_program(const char *path)
 	return access(path, X_OK) == 0;
 }
 
-/* Stores in `dir` (PATH_MAX bytes) the directory of the library or program that contains this code. */
+/*
+ * Stores in `dir` (PATH_MAX bytes) the directory of the library or program that contains this code.
+ */
 static int own_directory(char *dir)
 {
 	Dl_info info;
@@ -88,9 +98,9 @@ static bool candidate(char *path, const char *dir, const char *below)
 }
 
 /*
- * Search order: the path in USRDMA_DAEMON; the directory of this code or its parent, for a build tree (build/usrdma,
- * build/src/lib*.so, build/lib/lib*.so); libexec/usrdma in the directories above, for a relocated installation; the configured
- * path.
+ * Search order: the path in USRDMA_DAEMON; the directory of this code or its parent, for a build
+ * tree (build/usrdma, build/src/lib*.so, build/lib/lib*.so); libexec/usrdma in the directories
+ * above, for a relocated installation; the configured path.
  */
 static int daemon_find(char *path)
 {
@@ -119,7 +129,10 @@ static int daemon_find(char *path)
 	return candidate(path, "", USRDMA_INSTALLED_DAEMON) ? 0 : -ENOENT;
 }
 
-/* The daemon inherits the variables of this project and of the sanitizers, but not those of the application (LD_PRELOAD, ...). */
+/*
+ * The daemon inherits the variables of this project and of the sanitizers, but not those of the
+ * application (LD_PRELOAD, ...).
+ */
 static bool is_passed_on(const char *variable)
 {
 	static const char *const prefixes[] = {
@@ -133,8 +146,9 @@ static bool is_passed_on(const char *variable)
 }
 
 /*
- * The user of a set-user-ID program chose its environment, so the daemon gets none of it: the daemon itself may not be able to
- * detect that, because the program may have set its real user ID before.
+ * The user of a set-user-ID program chose its environment, so the daemon gets none of it: the
+ * daemon itself may not be able to detect that, because the program may have set its real user ID
+ * before.
  */
 static void daemon_environment(char **envp)
 {
@@ -150,8 +164,9 @@ static void daemon_environment(char **envp)
 }
 
 /*
- * Descriptors are moved and closed by direct system calls. A preloaded library (such as librspreload) may replace dup2() and
- * close() of the C library and record the calls in memory, which the children share with the application.
+ * Descriptors are moved and closed by direct system calls. A preloaded library (such as
+ * librspreload) may replace dup2() and close() of the C library and record the calls in memory,
+ * which the children share with the application.
  */
 static void spawn_move_to(int fd, int to)
 {
@@ -170,8 +185,9 @@ static void close_from(int first)
 }
 
 /*
- * For the functions of the children: they run on separate stacks, which the sanitizers do not support, with all signals blocked,
- * while the calling thread waits. They may only make system calls.
+ * For the functions of the children: they run on separate stacks, which the sanitizers do not
+ * support, with all signals blocked, while the calling thread waits. They may only make system
+ * calls.
  */
 #define IN_CHILD __attribute__((no_sanitize("address", "thread", "undefined")))
 
@@ -203,7 +219,10 @@ IN_CHILD static int child_orphan(void *arg)
 	return 0;
 }
 
-/* Creates the children and reaps the first. 0: the second child executes the daemon program; or -errno. */
+/*
+ * Creates the children and reaps the first. 0: the second child executes the daemon program; or
+ * -errno.
+ */
 static int children_run(struct spawn *spawn)
 {
 	sigset_t all, before;
@@ -216,7 +235,10 @@ static int children_run(struct spawn *spawn)
 		return -errno;
 	spawn->exec_stack = stacks + 2 * STACK_BYTES;
 
-	/* A signal handler of the application must not run in a child: it would modify the application's memory. */
+	/*
+	 * A signal handler of the application must not run in a child: it would modify the
+	 * application's memory.
+	 */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	pid = __clone(child_orphan, stacks + STACK_BYTES, CLONE_VM | CLONE_VFORK, spawn);
@@ -230,8 +252,9 @@ static int children_run(struct spawn *spawn)
 }
 
 /*
- * Waits until the daemon reports its status through the pipe or has exited. EOF of the pipe does not reliably indicate the exit:
- * another thread may have forked a child, which then has a copy of the write end. The pidfd does.
+ * Waits until the daemon reports its status through the pipe or has exited. EOF of the pipe does
+ * not reliably indicate the exit: another thread may have forked a child, which then has a copy of
+ * the write end. The pidfd does.
  */
 static int daemon_wait(int fd, pid_t pid)
 {

@@ -90,7 +90,10 @@ static void gather_copy(struct gso_gather *gather, const void *from, size_t byte
 	memcpy(gather_place(gather, bytes), from, bytes);
 }
 
-/* A short piece of the payload. If it cannot be read any more, the peer drops the packet because of its ICRC. */
+/*
+ * A short piece of the payload. If it cannot be read any more, the peer drops the packet because of
+ * its ICRC.
+ */
 static void gather_payload(struct gso_gather *gather, const struct iovec *piece)
 {
 	user_gather_readable(gather_place(gather, piece->iov_len), piece, 1, piece->iov_len);

@@ -23,13 +23,17 @@
 /* A reordered datagram arrives after this time, even if no later ones follow. */
 #define REORDER_NS UINT64_C(10000000)
 
-/* A datagram: in the network's heap until it arrives, then in its receiver's list. Freed after recv() returned it. */
+/*
+ * A datagram: in the network's heap until it arrives, then in its receiver's list. Freed after
+ * recv() returned it.
+ */
 struct datagram {
 	struct timer arrival;
 	struct list_head node;
 	struct sim_link *to;
 	struct list_head flight; /* to->coming */
-	uint64_t followers; /* REORDER: number of datagrams for the QP that are still to overtake this one; else 0 */
+	/* REORDER: number of datagrams for the QP that are still to overtake this one; else 0 */
+	uint64_t followers;
 	struct link_rx rx;
 	uint8_t bytes[PACKET_MAX];
 };
@@ -218,7 +222,10 @@ static void damage(struct sim_net *net, struct datagram *datagram, const struct 
 		datagram->rx.len = (size_t)random_below(net, datagram->rx.len);
 }
 
-/* The queue at the receiver's end is longer than the marking threshold, by its instantaneous length (RFC 3168 §5). */
+/*
+ * The queue at the receiver's end is longer than the marking threshold, by its instantaneous length
+ * (RFC 3168 §5).
+ */
 static bool sim_queue_marks(const struct sim_net *net, uint64_t at_ns)
 {
 	const struct sim_faults *faults = &net->faults;
@@ -227,7 +234,10 @@ static bool sim_queue_marks(const struct sim_net *net, uint64_t at_ns)
 	       at_ns > net->now_ns + faults->delay_ns + faults->jitter_ns + faults->mark_queue_ns;
 }
 
-/* The time of arrival of a datagram that is sent now; TIMER_NEVER_NS: the queue is full. `fault` may be NULL. */
+/*
+ * The time of arrival of a datagram that is sent now; TIMER_NEVER_NS: the queue is full. `fault`
+ * may be NULL.
+ */
 static uint64_t arrival_ns(struct sim_net *net, struct sim_link *to, const struct fault *fault)
 {
 	const struct sim_faults *faults = &net->faults;
@@ -267,8 +277,8 @@ static void sim_overtake(struct sim_link *to, const uint8_t *bytes, uint64_t at_
 }
 
 /*
- * `group`: the receiver's membership if the destination is a multicast group, else NULL. `fault` may be NULL; it is not a loss or
- * a duplication.
+ * `group`: the receiver's membership if the destination is a multicast group, else NULL. `fault`
+ * may be NULL; it is not a loss or a duplication.
  */
 static void launch(struct sim_link *from, struct sim_link *to, const struct sim_group *group,
 		   const struct link_path *path, const struct fault *fault)

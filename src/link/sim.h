@@ -5,10 +5,10 @@
 #include "link/link.h"
 
 /*
- * A simulated network in memory and in virtual time. It loses, duplicates, reorders, delays, corrupts and marks datagrams by
- * fault rules (base/fault.h, sim_rules.h); its other faults are chosen by a generator with a seed. A run can be repeated
- * exactly. Its nodes are links with one address each. It has no thread and
- * no clock: the caller passes the time.
+ * A simulated network in memory and in virtual time. It loses, duplicates, reorders, delays,
+ * corrupts and marks datagrams by fault rules (base/fault.h, sim_rules.h); its other faults are
+ * chosen by a generator with a seed. A run can be repeated exactly. Its nodes are links with one
+ * address each. It has no thread and no clock: the caller passes the time.
  */
 struct sim_net;
 
@@ -25,10 +25,14 @@ struct sim_faults {
 	uint64_t packet_ns;   /* transmission time of one datagram; later ones queue */
 	uint64_t queue_ns;    /* longest time in the queue, then datagrams are lost; 0: unlimited */
 	uint32_t socket_pkts; /* a socket with so many datagrams loses further ones; 0: unlimited */
-	uint64_t mark_queue_ns; /* ECN-capable datagrams that queue for longer are marked; 0: none */
+	/* ECN-capable datagrams that queue for longer are marked; 0: none */
+	uint64_t mark_queue_ns;
 };
 
-/* NULL: no memory, or invalid rules. The times of rules begin with the call, also of the next function. */
+/*
+ * NULL: no memory, or invalid rules. The times of rules begin with the call, also of the next
+ * function.
+ */
 struct sim_net *sim_net_new(uint64_t seed, const struct sim_faults *faults);
 /* Faults without rules remove the rules of the network. */
 void sim_net_set_faults(struct sim_net *net, const struct sim_faults *faults);
@@ -43,8 +47,8 @@ uint64_t sim_net_next(const struct sim_net *net);
 /* Adds a node. NULL: out of memory. Closing the link drops the datagrams to it. */
 struct link *sim_link_new(struct sim_net *net, const uint8_t gid[GID_BYTES]);
 /*
- * Restricts the link to datagrams for these QPNs. Links with the same address stand for processes of one host, with one QPN
- * range each.
+ * Restricts the link to datagrams for these QPNs. Links with the same address stand for processes
+ * of one host, with one QPN range each.
  */
 void sim_link_share(struct link *link, uint32_t first_qpn, uint32_t count);
 /* While the node is cut off, it neither sends nor receives. */
@@ -54,7 +58,10 @@ bool sim_link_has_rx(const struct link *link);
 /* Delivers a datagram to the node with the source address from_gid. 0 or -ENOMEM. */
 int sim_link_inject(struct link *link, const uint8_t from_gid[GID_BYTES], uint16_t src_port,
 		    const void *bytes, size_t len) __attribute__((warn_unused_result));
-/* Copies the last datagram that this node sent, for tests that send it again with a change. 0 bytes: none. */
+/*
+ * Copies the last datagram that this node sent, for tests that send it again with a change. 0
+ * bytes: none.
+ */
 size_t sim_link_last_sent(const struct link *link, const uint8_t **bytes);
 
 #endif

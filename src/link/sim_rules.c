@@ -43,7 +43,10 @@ void sim_rules_free(struct sim_rules *rules)
 	free(rules);
 }
 
-/* The local QPN of the sender. The path of an address handle has none: the DETH, which contains it, follows the BTH. */
+/*
+ * The local QPN of the sender. The path of an address handle has none: the DETH, which contains it,
+ * follows the BTH.
+ */
 static uint32_t sim_sender_qpn(const struct sim_passage *passage, const struct opcode_info *info)
 {
 	if (passage->path->local_qpn || !info || !info->has_deth ||
@@ -70,7 +73,10 @@ bool sim_rules_decide(struct sim_rules *rules, const struct sim_passage *passage
 				       &firing);
 	struct fault received;
 
-	/* A packet that is lost is not received. A packet that was changed passes, but is not changed again. */
+	/*
+	 * A packet that is lost is not received. A packet that was changed passes, but is not
+	 * changed again.
+	 */
 	if (is_due && fault->action == FAULT_DROP)
 		return true;
 	subject.peer = passage->from_gid;

@@ -6,13 +6,16 @@
 #include "link/link.h"
 
 /*
- * The fault rules of a simulated network (base/fault.h): of the points packet.send, which a packet passes on its way into
- * the network, and packet.receive, on its way to each receiver. A network has a set of its own. The same text gives the
- * same faults in each run.
+ * The fault rules of a simulated network (base/fault.h): of the points packet.send, which a packet
+ * passes on its way into the network, and packet.receive, on its way to each receiver. A network
+ * has a set of its own. The same text gives the same faults in each run.
  */
 struct sim_rules;
 
-/* The times of the rules begin at start_ns. NULL: `text` is invalid, which is reported on standard error, or no memory. */
+/*
+ * The times of the rules begin at start_ns. NULL: `text` is invalid, which is reported on standard
+ * error, or no memory.
+ */
 struct sim_rules *sim_rules_new(const char *text, uint64_t start_ns);
 void sim_rules_free(struct sim_rules *rules);
 

@@ -159,8 +159,8 @@ static void udp_path_close(struct link *link, struct link_path *path)
 }
 
 /*
- * Sends tx[0, n) as one burst. 1: accepted; 0: no room; else -errno. Segments after the first have another IPv4
- * identification than their ICRC was computed for, so it is corrected.
+ * Sends tx[0, n) as one burst. 1: accepted; 0: no room; else -errno. Segments after the first have
+ * another IPv4 identification than their ICRC was computed for, so it is corrected.
  */
 static int send_burst(struct udp_link *udp, const struct tx_socket *from, const struct link_tx *tx,
 		      int n)
@@ -185,8 +185,9 @@ static int send_burst(struct udp_link *udp, const struct tx_socket *from, const 
 }
 
 /*
- * A packet that the kernel refuses (no route, interface down, larger than the interface's MTU) counts as accepted and lost:
- * the requester's ACK timer handles it. If the device cannot segment a burst, the packets are sent one by one.
+ * A packet that the kernel refuses (no route, interface down, larger than the interface's MTU)
+ * counts as accepted and lost: the requester's ACK timer handles it. If the device cannot segment a
+ * burst, the packets are sent one by one.
  */
 static int udp_send(struct link *link, const struct link_tx *tx, int n)
 {
@@ -232,9 +233,10 @@ static void prepare_header(struct udp_link *udp, int i)
 }
 
 /*
- * recvmsg() costs less than recvmmsg() if the socket has no datagram or one. So after a call that found none, which is most
- * often followed by another one or by the first of a batch, recvmsg() is called while a thread polls. A thread that slept receives
- * all datagrams at once: it may return to the application after one call.
+ * recvmsg() costs less than recvmmsg() if the socket has no datagram or one. So after a call that
+ * found none, which is most often followed by another one or by the first of a batch, recvmsg() is
+ * called while a thread polls. A thread that slept receives all datagrams at once: it may return to
+ * the application after one call.
  */
 static int call_receive(struct udp_link *udp)
 {

@@ -25,7 +25,8 @@ static void udp_control_add(struct udp_tx_control *control, int level, int type,
 }
 
 /*
- * Adds traffic class and hop limit. If the path has no hop limit, the socket's is used: 1 for multicast groups.
+ * Adds traffic class and hop limit. If the path has no hop limit, the socket's is used: 1 for
+ * multicast groups.
  */
 static void add_header(struct udp_tx_control *control, const struct link_path *path)
 {

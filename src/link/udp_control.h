@@ -22,7 +22,10 @@ struct udp_tx_control {
 	size_t used_bytes;
 };
 
-/* Fills in the control data for one packet, or for a burst of packets of segment_bytes. is_ipv4: the socket has no IPv6. */
+/*
+ * Fills in the control data for one packet, or for a burst of packets of segment_bytes. is_ipv4:
+ * the socket has no IPv6.
+ */
 void udp_tx_control_fill(struct udp_tx_control *control, struct msghdr *msg,
 			 const struct link_path *path, bool is_ipv4, size_t segment_bytes,
 			 bool is_burst);

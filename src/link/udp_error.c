@@ -16,7 +16,10 @@
 /* The control message with which the kernel returns a datagram, for either family. */
 #define CONTROL_BYTES 128
 
-/* epoll reports ready sockets in turn: with two results, the receiving socket cannot hide one that has an error. */
+/*
+ * epoll reports ready sockets in turn: with two results, the receiving socket cannot hide one that
+ * has an error.
+ */
 #define EVENTS 4
 
 /* The maximum number of other reports that one call discards. */

@@ -8,11 +8,15 @@
 #define UDP_ERROR_BYTES 512
 
 /*
- * ICMP errors about sent datagrams (RFC 792, RFC 4443 §3.1), which the kernel queues at the sending socket. Part of a UDP
- * link; unused until udp_errors_open().
+ * ICMP errors about sent datagrams (RFC 792, RFC 4443 §3.1), which the kernel queues at the sending
+ * socket. Part of a UDP link; unused until udp_errors_open().
  */
 struct udp_errors {
-	int epoll_fd; /* readable when rx_fd is readable or an error is queued; -1: udp_errors_open() was not called */
+	/*
+	 * readable when rx_fd is readable or an error is queued; -1: udp_errors_open() was not
+	 * called
+	 */
+	int epoll_fd;
 	int rx_fd;
 	uint8_t bytes[UDP_ERROR_BYTES];
 };
@@ -28,7 +32,9 @@ int udp_errors_watch(struct udp_errors *errors, int fd, bool is_ipv4)
 /* Returns the next error; false: none now. */
 bool udp_errors_read(struct udp_errors *errors, struct link_error *error);
 
-/* Whether a failed send() may report the error of an earlier datagram, which the kernel does once. */
+/*
+ * Whether a failed send() may report the error of an earlier datagram, which the kernel does once.
+ */
 bool udp_errors_may_be_old(const struct udp_errors *errors, int error);
 
 #endif

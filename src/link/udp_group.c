@@ -15,7 +15,10 @@
 #define IPV6_MULTICAST_ALL 29
 #endif
 
-/* A socket with memberships for which the receiving socket had no room. Closed with the last of them. */
+/*
+ * A socket with memberships for which the receiving socket had no room. Closed with the last of
+ * them.
+ */
 struct extra_socket {
 	struct list_head node; /* udp_groups.extras */
 	int fd;
@@ -73,8 +76,8 @@ int udp_group_leave(int fd, uint32_t ifindex, const uint8_t group[GID_BYTES])
 }
 
 /*
- * IPV6_MULTICAST_ALL exists since Linux 4.20. Older kernels deliver every group of the host to every socket; the library
- * drops what it did not join.
+ * IPV6_MULTICAST_ALL exists since Linux 4.20. Older kernels deliver every group of the host to
+ * every socket; the library drops what it did not join.
  */
 int udp_group_receive_all(int fd, bool receives_all)
 {
@@ -88,7 +91,10 @@ int udp_group_receive_all(int fd, bool receives_all)
 	return -errno;
 }
 
-/* The errors that mean that one socket has no room for another membership: a count for IPv4, memory for IPv6. */
+/*
+ * The errors that mean that one socket has no room for another membership: a count for IPv4, memory
+ * for IPv6.
+ */
 static bool udp_group_is_full(int error)
 {
 	return error == -ENOBUFS || error == -ENOMEM;
@@ -123,7 +129,10 @@ err_socket:
 static void extra_drop(struct udp_groups *groups, struct extra_socket *extra)
 {
 	extra_free(extra);
-	/* If this fails, the socket goes on receiving groups that the link did not join; its owner drops them. */
+	/*
+	 * If this fails, the socket goes on receiving groups that the link did not join; its owner
+	 * drops them.
+	 */
 	if (list_is_empty(&groups->extras))
 		udp_group_receive_all(groups->fd, false);
 }

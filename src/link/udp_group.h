@@ -9,9 +9,10 @@
 #include "wire/gid.h"
 
 /*
- * The multicast groups of a receiving socket. The kernel limits the memberships of one socket (IPv4: 20 by default). Further
- * memberships are held by extra sockets, and the receiving socket then receives all groups that the host has joined. Owned
- * by the link; closing the sockets ends the memberships.
+ * The multicast groups of a receiving socket. The kernel limits the memberships of one socket
+ * (IPv4: 20 by default). Further memberships are held by extra sockets, and the receiving socket
+ * then receives all groups that the host has joined. Owned by the link; closing the sockets ends
+ * the memberships.
  */
 struct udp_groups {
 	int fd;			 /* the receiving socket, borrowed */
@@ -34,7 +35,10 @@ int udp_group_join(int fd, uint32_t ifindex, const uint8_t group[GID_BYTES])
 	__attribute__((warn_unused_result));
 int udp_group_leave(int fd, uint32_t ifindex, const uint8_t group[GID_BYTES]);
 
-/* Whether a socket receives all groups that the host has joined (the kernel's default), or only its own. */
+/*
+ * Whether a socket receives all groups that the host has joined (the kernel's default), or only its
+ * own.
+ */
 int udp_group_receive_all(int fd, bool receives_all);
 
 #endif

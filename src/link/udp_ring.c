@@ -43,7 +43,10 @@ void udp_ring_close(struct udp_ring *ring)
 	sys_close(ring->room_fd);
 }
 
-/* Receives pending wake-ups, at most one for each time that the consumer slept. Returns whether there was one. */
+/*
+ * Receives pending wake-ups, at most one for each time that the consumer slept. Returns whether
+ * there was one.
+ */
 static bool udp_ring_read_wakeup(const struct udp_ring *ring)
 {
 	bool was_rung = false;
@@ -63,8 +66,9 @@ static void udp_ring_disarm(struct udp_ring *ring)
 }
 
 /*
- * Frees the cells before `next`. A daemon that found the ring full stops reading its socket until it is notified. The
- * consumer notifies it when half of the ring is free, so that the daemon does not wake up for each cell.
+ * Frees the cells before `next`. A daemon that found the ring full stops reading its socket until
+ * it is notified. The consumer notifies it when half of the ring is free, so that the daemon does
+ * not wake up for each cell.
  */
 static void udp_ring_release(struct udp_ring *ring)
 {
@@ -135,14 +139,16 @@ bool udp_ring_sleep(struct udp_ring *ring, bool wants_bell)
 	was_rung = udp_ring_read_wakeup(ring);
 	sleeps = atomic_load_explicit(&ring->words->sleeps, memory_order_relaxed);
 	/*
-	 * The wake-up may have been for a datagram that was received before this value was written. The daemon sends one
-	 * wake-up for each value.
+	 * The wake-up may have been for a datagram that was received before this value was written.
+	 * The daemon sends one wake-up for each value.
 	 */
 	if (!(sleeps & 1))
 		atomic_store_explicit(&ring->words->sleeps, sleeps + 1, memory_order_relaxed);
 	else if (was_rung)
 		atomic_store_explicit(&ring->words->sleeps, sleeps + 2, memory_order_relaxed);
-	/* Pairs with the daemon, which moves the head and then reads whether the consumer sleeps. */
+	/*
+	 * Pairs with the daemon, which moves the head and then reads whether the consumer sleeps.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	return atomic_load_explicit(&ring->memory->head, memory_order_acquire) != ring->next;
 }

@@ -105,7 +105,10 @@ bool udp_socket_has_address(const uint8_t gid[GID_BYTES], uint32_t ifindex)
 	return has_address;
 }
 
-/* Sets the largest buffer that is permitted; only privileged processes may exceed the system's limit. */
+/*
+ * Sets the largest buffer that is permitted; only privileged processes may exceed the system's
+ * limit.
+ */
 static void enlarge(int fd, int forced, int permitted)
 {
 	if (udp_socket_set_int(fd, SOL_SOCKET, forced, SOCKET_BUFFER_BYTES))
@@ -113,8 +116,8 @@ static void enlarge(int fd, int forced, int permitted)
 }
 
 /*
- * Packets are never fragmented. Then the kernel gives the packets of an unconnected socket the IPv4 identification 0, which
- * the ICRC covers, and those of a burst 0, 1, 2, …
+ * Packets are never fragmented. Then the kernel gives the packets of an unconnected socket the IPv4
+ * identification 0, which the ICRC covers, and those of a burst 0, 1, 2, …
  */
 int udp_socket_prepare_tx(int fd)
 {
@@ -148,8 +151,8 @@ int udp_socket_prepare_rx(int fd)
 	if (!ret)
 		ret = udp_group_receive_all(fd, false);
 	/*
-	 * A RoCEv2 sender may set the UDP checksum to 0, also over IPv6, and Linux does: the ICRC protects the packet (IBA
-	 * A17).
+	 * A RoCEv2 sender may set the UDP checksum to 0, also over IPv6, and Linux does: the ICRC
+	 * protects the packet (IBA A17).
 	 */
 	if (!ret && !is_ipv4)
 		ret = udp_socket_set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);

@@ -4,8 +4,9 @@
 #include "local/local.h"
 
 /*
- * An ACK is written to the FIFO at once, and a peer that is awake finds it. The doorbell for it waits until the application replies, or
- * has processed the message (core/reply_wait.h). QPs whose CQs have a channel belong to shard 0, so that engine.lock guards the list.
+ * An ACK is written to the FIFO at once, and a peer that is awake finds it. The doorbell for it
+ * waits until the application replies, or has processed the message (core/reply_wait.h). QPs whose
+ * CQs have a channel belong to shard 0, so that engine.lock guards the list.
  */
 
 /* Without a doorbell the peer is this process. */
@@ -15,8 +16,8 @@ static bool awaits_reply(const struct local_qp *lqp)
 }
 
 /*
- * Only if the application waits by other means than ibv_get_cq_event(): a thread that waits there postpones the doorbell without a list and
- * a timer (peer_run()).
+ * Only if the application waits by other means than ibv_get_cq_event(): a thread that waits there
+ * postpones the doorbell without a list and a timer (peer_run()).
  */
 bool local_ack_may_wait(const struct local_qp *lqp)
 {

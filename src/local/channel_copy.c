@@ -72,7 +72,9 @@ static bool is_eventfd(int fd)
 	return bytes == (ssize_t)strlen(name) && !memcmp(link, name, (size_t)bytes);
 }
 
-/* The entry for a new copy: an unused one, or one whose copy is not in use. NULL: all are in use. */
+/*
+ * The entry for a new copy: an unused one, or one whose copy is not in use. NULL: all are in use.
+ */
 static struct channel_copy *free_entry(struct channel_copies *copies)
 {
 	struct channel_copy *found = NULL;

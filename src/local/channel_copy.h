@@ -8,9 +8,10 @@ struct doorbell;
 struct peer;
 
 /*
- * Copies of the descriptors of the peers' completion channels, to which direct wake-ups add units (channel_wake.h). A process requests
- * the descriptor of a channel by its number (CELL_CHANNEL_REQUEST). The owner passes it through the socket of the doorbells. Only
- * between processes of the same user.
+ * Copies of the descriptors of the peers' completion channels, to which direct wake-ups add units
+ * (channel_wake.h). A process requests the descriptor of a channel by its number
+ * (CELL_CHANNEL_REQUEST). The owner passes it through the socket of the doorbells. Only between
+ * processes of the same user.
  */
 
 /* The message with the descriptor. The message of a doorbell is one byte. */

@@ -10,7 +10,9 @@
 
 /* Number of CQs of one peer whose applications this process wakes. */
 #define WAKES 16
-/* A CQ takes the entry of another one after this many messages without one for that CQ in between. */
+/*
+ * A CQ takes the entry of another one after this many messages without one for that CQ in between.
+ */
 #define MISSES 256
 
 /* The completion channel of one CQ of the peer. */
@@ -74,8 +76,8 @@ static bool has_copy(struct peer *peer, struct channel_wake *wake)
 }
 
 /*
- * After twice as many uses each time: the FIFO may have no space, and the answer may be lost. A peer that does not answer receives
- * few requests.
+ * After twice as many uses each time: the FIFO may have no space, and the answer may be lost. A
+ * peer that does not answer receives few requests.
  */
 static void request_copy(struct peer *peer, struct channel_wake *wake)
 {
@@ -98,7 +100,9 @@ static uint32_t recv_cq_place(const struct segment *segment, uint32_t qpn)
 	return place - 1 < SEGMENT_CQS ? place : 0;
 }
 
-/* The message was refused before. Each of its retries would generate an event without a completion. */
+/*
+ * The message was refused before. Each of its retries would generate an event without a completion.
+ */
 static bool is_retried(const struct local_qp *lqp)
 {
 	return lqp->tx.rnr_until_ns || lqp->tx.has_waited_last ||

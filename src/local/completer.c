@@ -9,10 +9,10 @@
 #include "local/requester.h"
 
 /*
- * The completer: handles responses. A response with an ssn acknowledges all preceding SENDs and WRITEs, except a
- * CELL_NOT_READY without CELL_ACKNOWLEDGES. READs and atomics are
- * completed by their response data, ATOMIC WRITEs and FLUSHes by a response without data. WQEs complete in order, when all
- * preceding WQEs are complete.
+ * The completer: handles responses. A response with an ssn acknowledges all preceding SENDs and
+ * WRITEs, except a CELL_NOT_READY without CELL_ACKNOWLEDGES. READs and atomics are completed by
+ * their response data, ATOMIC WRITEs and FLUSHes by a response without data. WQEs complete in
+ * order, when all preceding WQEs are complete.
  */
 
 /* Completes the finished WQEs, oldest first, up to the first unfinished WQE. */
@@ -66,7 +66,10 @@ static uint32_t oldest_ssn(const struct local_qp *lqp)
 	return sq->una == sq->nxt ? lqp->tx.ssn : sq_wqe(sq, sq->una)->message_seq;
 }
 
-/* Whether ssn is the oldest unacknowledged message, sent completely or in part. Only this message can be refused. */
+/*
+ * Whether ssn is the oldest unacknowledged message, sent completely or in part. Only this message
+ * can be refused.
+ */
 static bool is_oldest_ssn(const struct local_qp *lqp, uint32_t ssn)
 {
 	const struct send_queue *sq = &lqp->qp->sq;
@@ -75,8 +78,9 @@ static bool is_oldest_ssn(const struct local_qp *lqp, uint32_t ssn)
 }
 
 /*
- * Whether a response refers to an outstanding message or to the message at nxt, of which a part may have been sent. Other
- * responses belong to an earlier connection of both QPs and are dropped, as a NIC drops a response outside of its PSN window.
+ * Whether a response refers to an outstanding message or to the message at nxt, of which a part may
+ * have been sent. Other responses belong to an earlier connection of both QPs and are dropped, as a
+ * NIC drops a response outside of its PSN window.
  */
 static bool is_expected(const struct local_qp *lqp, uint32_t ssn)
 {
@@ -106,7 +110,10 @@ static void take_rnr(struct local_qp *lqp, const struct cell *cell)
 
 static void local_completer_take_not_ready(struct local_qp *lqp, const struct cell *cell)
 {
-	/* A refusal of a QPN without QP may be late: the messages before it were refused, too, and were repeated since. */
+	/*
+	 * A refusal of a QPN without QP may be late: the messages before it were refused, too, and
+	 * were repeated since.
+	 */
 	if (cell->imm_or_code == CELL_ACKNOWLEDGES)
 		mark_done(lqp, cell->ssn, false);
 	if (!is_oldest_ssn(lqp, cell->ssn) || lqp->tx.wait != WAIT_NOTHING)
@@ -125,7 +132,10 @@ static void local_completer_take_ready(struct local_qp *lqp)
 	lqp->tx.wait = WAIT_NOTHING;
 }
 
-/* The response data cannot be stored: the WQE fails. Preceding WQEs are flushed, as when a QP enters ERR (IBA 1.x §10.3.1). */
+/*
+ * The response data cannot be stored: the WQE fails. Preceding WQEs are flushed, as when a QP
+ * enters ERR (IBA 1.x §10.3.1).
+ */
 static void fail_out_of_order(struct local_qp *lqp, const struct send_wqe *wqe,
 			      enum ibv_wc_status status, enum vendor_err err)
 {

@@ -14,12 +14,13 @@
 #include "wire/packet.h"
 
 /*
- * Datagrams between two processes of one host. The sender writes a datagram with its GRH into one cell; there is no response.
- * If the FIFO is full, the sender waits for space, because the reader is probably only slow. After DATAGRAM_WAIT_NS without space
- * datagrams are dropped, as in a network, so that datagrams for other peers do not wait any longer.
+ * Datagrams between two processes of one host. The sender writes a datagram with its GRH into one
+ * cell; there is no response. If the FIFO is full, the sender waits for space, because the reader
+ * is probably only slow. After DATAGRAM_WAIT_NS without space datagrams are dropped, as in a
+ * network, so that datagrams for other peers do not wait any longer.
  *
- * A process of another user could free an element each time that this limit approaches. Datagrams wait for it an eighth of the
- * time at most, and DATAGRAM_WAIT_NS at once.
+ * A process of another user could free an element each time that this limit approaches. Datagrams
+ * wait for it an eighth of the time at most, and DATAGRAM_WAIT_NS at once.
  */
 #define DATAGRAM_WAIT_NS    1000000000ull
 #define DATAGRAM_WAIT_SHARE 8
@@ -36,7 +37,9 @@ static const enum local_counter counters[] = {
 };
 static_assert(COUNT(counters) == DATAGRAM_RESULT_COUNT, "every result is counted");
 
-/* Multicast groups can have members on other hosts: another transport sends to multicast addresses. */
+/*
+ * Multicast groups can have members on other hosts: another transport sends to multicast addresses.
+ */
 int local_ah_open(struct ah *ah)
 {
 	engine_assert_all_locked(to_context(ah->pub.context)->engine);
@@ -210,7 +213,10 @@ int local_datagram_send(struct qp *qp, struct ah *ah, const struct datagram_tx *
 	return ret;
 }
 
-/* Whether the source address is valid: a process of this host can only send from the host's own addresses. */
+/*
+ * Whether the source address is valid: a process of this host can only send from the host's own
+ * addresses.
+ */
 static bool is_source(struct engine *engine, const uint8_t gid[GID_BYTES])
 {
 	union ibv_gid source;

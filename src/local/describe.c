@@ -3,7 +3,10 @@
 #include "core/lock_check.h"
 #include "local/local.h"
 
-/* Adds the region that the rkey denotes in the peer's tables, which only a process of the same user can read. */
+/*
+ * Adds the region that the rkey denotes in the peer's tables, which only a process of the same user
+ * can read.
+ */
 static void describe_peer_mr(const struct peer *peer, uint32_t rkey, struct ipc_failure *failure)
 {
 	const struct segment_mr *mr = segment_mr_entry(peer->segment, rkey);

@@ -29,7 +29,10 @@ static void local_fault_timer(struct timer *timer, uint64_t now_ns)
 		local_finish_turn(lqp->peer);
 }
 
-/* Holds the requester: for `hold_ns`, or if it is 0, until the QP is reset. Without memory, the message is sent now. */
+/*
+ * Holds the requester: for `hold_ns`, or if it is 0, until the QP is reset. Without memory, the
+ * message is sent now.
+ */
 static enum local_fault hold(struct local_qp *lqp, uint64_t hold_ns)
 {
 	struct engine *engine = lqp->qp->context->engine;
@@ -66,9 +69,10 @@ static bool is_lost(const struct fault *fault)
 }
 
 /*
- * A message of an RC QP was lost. If a message follows, the responder reports the gap by a NAK, and the requester repeats
- * the message after one round trip. Otherwise, or if the repetition is lost too, the requester waits for the ACK timeout.
- * The WQE fails when no retries are left (IBA 1.x §9.9.2.1.1).
+ * A message of an RC QP was lost. If a message follows, the responder reports the gap by a NAK, and
+ * the requester repeats the message after one round trip. Otherwise, or if the repetition is lost
+ * too, the requester waits for the ACK timeout. The WQE fails when no retries are left (IBA 1.x
+ * §9.9.2.1.1).
  */
 static enum local_fault lose(struct local_qp *lqp, const struct fault_subject *subject)
 {

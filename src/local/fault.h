@@ -15,7 +15,8 @@
 /* What the requester does with the message. */
 enum local_fault {
 	LOCAL_FAULT_NONE, /* send it */
-	LOCAL_FAULT_HOLD, /* send it later: a timer runs the requester again, or the QP has failed */
+	/* send it later: a timer runs the requester again, or the QP has failed */
+	LOCAL_FAULT_HOLD,
 	LOCAL_FAULT_LOST, /* of UC: complete it without sending it */
 };
 
@@ -25,7 +26,10 @@ PROBE_COLD enum local_fault local_fault_message(struct local_qp *lqp, const stru
 /* Ends the wait of a message, and lets the WQE at sq.nxt pass the point again. */
 void local_fault_reset(struct local_qp *lqp);
 
-/* The point message.receive: the number of copies of a message or datagram to process. A lost message of RC is requested again. */
+/*
+ * The point message.receive: the number of copies of a message or datagram to process. A lost
+ * message of RC is requested again.
+ */
 PROBE_COLD unsigned int local_fault_received(const struct qp *qp, const struct cell *cell,
 					     const uint8_t *src_gid);
 
@@ -35,8 +39,8 @@ PROBE_COLD unsigned int local_fault_datagram(const struct qp *qp, const struct a
 					     uint64_t *delay_ns);
 
 /*
- * Stores a copy of the datagram, which is sent after the delay. 0, also if the datagram is lost because too many are delayed;
- * -EFAULT: its memory cannot be read. engine.lock held.
+ * Stores a copy of the datagram, which is sent after the delay. 0, also if the datagram is lost
+ * because too many are delayed; -EFAULT: its memory cannot be read. engine.lock held.
  */
 PROBE_COLD int local_fault_delay_datagram(struct engine *engine, uint32_t src_qpn,
 					  const struct datagram_tx *datagram,

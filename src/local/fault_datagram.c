@@ -13,8 +13,8 @@
 /* Limit of delayed datagrams, which bounds their memory. Further datagrams are lost. */
 #define DELAYED_MAX 4096u
 /*
- * Deadlines of datagrams with the same delay differ by at least 1 ns, so that the timers keep their order. Deadlines within
- * this time of the last one are of the same delay.
+ * Deadlines of datagrams with the same delay differ by at least 1 ns, so that the timers keep their
+ * order. Deadlines within this time of the last one are of the same delay.
  */
 #define SAME_DELAY_NS 8192u
 

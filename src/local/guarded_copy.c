@@ -5,15 +5,17 @@
 #include <sys/syscall.h>
 
 /*
- * The restartable sequence. Its descriptor (struct rseq_cs of linux/rseq.h) specifies the range [1:, 2:). The range begins
- * after the store that installs the descriptor and ends after the system call instruction. The kernel checks the user
- * instruction pointer when the thread was preempted or migrated, or when it delivers a signal. Inside the range it continues
- * the thread at 5:. During the system call the instruction pointer is 2:, outside the range. The word before 5: is the
+ * The restartable sequence. Its descriptor (struct rseq_cs of linux/rseq.h) specifies the range
+ * [1:, 2:). The range begins after the store that installs the descriptor and ends after the system
+ * call instruction. The kernel checks the user instruction pointer when the thread was preempted or
+ * migrated, or when it delivers a signal. Inside the range it continues the thread at 5:. During
+ * the system call the instruction pointer is 2:, outside the range. The word before 5: is the
  * signature with which glibc registers the area (RSEQ_SIG of sys/rseq.h).
  *
- * sequence() accesses no memory while its register variables are in use: ThreadSanitizer puts a function call before each
- * access, and the call would overwrite these registers. The operands are therefore loaded into ordinary variables first, and
- * the result is copied out of its register before it is stored.
+ * sequence() accesses no memory while its register variables are in use: ThreadSanitizer puts a
+ * function call before each access, and the call would overwrite these registers. The operands are
+ * therefore loaded into ordinary variables first, and the result is copied out of its register
+ * before it is stored.
  */
 
 #if defined(__x86_64__) && defined(__LP64__)
@@ -77,7 +79,10 @@ static enum guarded_outcome sequence(struct rseq_area *area, long number,
 
 #elif defined(__aarch64__) && defined(__LP64__) && defined(__AARCH64EL__)
 
-/* The caller's fence orders the announcement before these loads; the system call depends on their values. */
+/*
+ * The caller's fence orders the announcement before these loads; the system call depends on their
+ * values.
+ */
 static enum guarded_outcome sequence(struct rseq_area *area, long number,
 				     const struct guarded_call *call, ssize_t *moved)
 {

@@ -10,9 +10,10 @@
 #include "local/rseq_area.h"
 
 /*
- * Calls process_vm_readv(2) or process_vm_writev(2) only while the guards have the values with which the access was checked.
- * The comparison and the entry into the system call are one restartable sequence: if the thread is preempted, stopped or
- * signalled between them, it does not enter the system call and returns GUARDED_PREEMPTED.
+ * Calls process_vm_readv(2) or process_vm_writev(2) only while the guards have the values with
+ * which the access was checked. The comparison and the entry into the system call are one
+ * restartable sequence: if the thread is preempted, stopped or signalled between them, it does not
+ * enter the system call and returns GUARDED_PREEMPTED.
  */
 struct guarded_call {
 	bool is_read;
@@ -25,17 +26,17 @@ struct guarded_call {
 };
 
 /*
- * Whether the calling thread can make guarded calls: the C library has registered a restartable sequence area for the thread
- * (glibc 2.35 or later, x86_64 or aarch64, a kernel with rseq(2)).
+ * Whether the calling thread can make guarded calls: the C library has registered a restartable
+ * sequence area for the thread (glibc 2.35 or later, x86_64 or aarch64, a kernel with rseq(2)).
  */
 bool guarded_copy_is_available(void);
 
 /*
- * How the kernel stores the bytes of a piece of `local` (process_vm_rw_pages() of mm/process_vm_access.c, and the copy function of
- * the architecture). The words that kernel_copy_words() names are loaded and stored whole if the piece begins at a multiple of 8 on
- * both sides.
- * With GUARDED_COPY_ALIGNS_STORES, it is stored whole if the destination begins at a multiple of 8: other processors than x86
- * align the source.
+ * How the kernel stores the bytes of a piece of `local` (process_vm_rw_pages() of
+ * mm/process_vm_access.c, and the copy function of the architecture). The words that
+ * kernel_copy_words() names are loaded and stored whole if the piece begins at a multiple of 8 on
+ * both sides. With GUARDED_COPY_ALIGNS_STORES, it is stored whole if the destination begins at a
+ * multiple of 8: other processors than x86 align the source.
  */
 #if defined(__x86_64__)
 #define GUARDED_COPY_ALIGNS_STORES true

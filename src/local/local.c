@@ -130,8 +130,8 @@ void local_join(struct local_qp *lqp, struct peer *peer)
 }
 
 /*
- * Before a QP is bound: the cells that have arrived for it belong to an earlier connection with the same peer. Its responses are
- * dropped and its requests are refused. A NIC drops both.
+ * Before a QP is bound: the cells that have arrived for it belong to an earlier connection with the
+ * same peer. Its responses are dropped and its requests are refused. A NIC drops both.
  */
 static void drop_earlier_cells(struct peer *peer)
 {
@@ -144,8 +144,8 @@ static void drop_earlier_cells(struct peer *peer)
 }
 
 /*
- * The transport applies if the destination GID belongs to this host. A QP whose remote QPN is not owned by any process is
- * bound, too, as with a NIC: only its sends fail.
+ * The transport applies if the destination GID belongs to this host. A QP whose remote QPN is not
+ * owned by any process is bound, too, as with a NIC: only its sends fail.
  */
 static int local_bind(struct qp *qp)
 {
@@ -154,7 +154,10 @@ static int local_bind(struct qp *qp)
 	struct local_qp *lqp;
 
 	engine_assert_all_locked(qp->context->engine);
-	/* This transport does not support the SRQ number of XRC requests: XRC uses the network transport, also on one host. */
+	/*
+	 * This transport does not support the SRQ number of XRC requests: XRC uses the network
+	 * transport, also on one host.
+	 */
 	if (qp_is_xrc(qp->type) || !device_owns_gid(engine, &qp->attr.ah_attr.grh.dgid))
 		return -EOPNOTSUPP;
 	lqp = local_qp_new(qp);
@@ -232,7 +235,10 @@ static void local_unbind(struct qp *qp)
 	struct peer *peer = lqp->peer;
 
 	engine_assert_all_locked(qp->context->engine);
-	/* Requests that arrived before the QP is closed are executed and acknowledged, as with a NIC. */
+	/*
+	 * Requests that arrived before the QP is closed are executed and acknowledged, as with a
+	 * NIC.
+	 */
 	if (peer && !peer->is_gone)
 		local_drain(peer);
 	segment_unpublish_qp(qp);

@@ -18,9 +18,10 @@
 #include "local/ring.h"
 
 /*
- * The same-host transport: messages between two processes of one daemon, without packets and PSNs. The requester executes
- * RDMA READ and WRITE in the peer's memory if the kernel permits it. All other operations are FIFO elements (struct cell).
- * engine.lock guards the state of this transport, except what belongs to the QPs of another shard than 0 (core/shard.h).
+ * The same-host transport: messages between two processes of one daemon, without packets and PSNs.
+ * The requester executes RDMA READ and WRITE in the peer's memory if the kernel permits it. All
+ * other operations are FIFO elements (struct cell). engine.lock guards the state of this transport,
+ * except what belongs to the QPs of another shard than 0 (core/shard.h).
  */
 
 #define LOCAL_TRANSPORT 0 /* its number, see core/transport.h */
@@ -31,15 +32,17 @@ extern const struct transport local_transport;
 enum local_counter {
 	LOCAL_MESSAGES_SENT, /* requests and datagrams sent through a FIFO */
 	LOCAL_MESSAGES_RECEIVED,
-	LOCAL_ONESIDED, /* READs, WRITEs and atomics that this process executed in a peer's memory */
-	LOCAL_MAPPED,	/* of these, in memory that this process has mapped */
+	/* READs, WRITEs and atomics that this process executed in a peer's memory */
+	LOCAL_ONESIDED,
+	LOCAL_MAPPED,	     /* of these, in memory that this process has mapped */
 	LOCAL_MAPPED_FAULTS, /* accesses to mapped memory that ended with SIGBUS */
 	LOCAL_RNR_NAKS_SENT,
 	LOCAL_RNR_NAKS_RECEIVED,
 	LOCAL_RETRIES,
 	LOCAL_QP_ERRORS,
-	LOCAL_BAD_CELLS,      /* dropped: malformed, or refused without space for the refusal */
-	LOCAL_DATAGRAMS_LOST, /* lost: no process has the QPN, or the peer does not empty its FIFO */
+	LOCAL_BAD_CELLS, /* dropped: malformed, or refused without space for the refusal */
+	/* lost: no process has the QPN, or the peer does not empty its FIFO */
+	LOCAL_DATAGRAMS_LOST,
 	LOCAL_DATAGRAMS_SOURCE,	     /* dropped: the source address does not belong to this host */
 	LOCAL_DATAGRAMS_UNKNOWN_QPN, /* this and the following: dropped by the receiver, by cause */
 	LOCAL_DATAGRAMS_NOT_UD,
@@ -65,9 +68,10 @@ struct refusal {
 #define PEER_SELF 2
 
 /*
- * A process to which this process is connected, or this process itself. QPs of different shards (core/shard.h) have FIFOs of
- * their own, and therefore a peer of their own for each pair of shards (peer_shard.c). Freed when the process has ended, no QP is bound to
- * it and its last access to our memory is over.
+ * A process to which this process is connected, or this process itself. QPs of different shards
+ * (core/shard.h) have FIFOs of their own, and therefore a peer of their own for each pair of shards
+ * (peer_shard.c). Freed when the process has ended, no QP is bound to it and its last access to our
+ * memory is over.
  */
 struct peer {
 	struct engine *engine;
@@ -77,17 +81,23 @@ struct peer {
 	/* struct local_qp.blocked_node: requesters that found tx full or used up TURN_BYTES. */
 	struct list_head blocked;
 	struct list_head responding; /* struct local_qp.response_node: responses are pending */
-	uint64_t blocked_since_ns; /* datagrams have found no space in tx since this time; 0: tx has space */
+	/* datagrams have found no space in tx since this time; 0: tx has space */
+	uint64_t blocked_since_ns;
 	uint32_t refusal_count;
 	bool xrc_forward_waits; /* a message of core/xrc_forward.h found no space in tx */
-	bool has_deferred_doorbell; /* the doorbell for cells that only respond waits for the application's reply */
+	/* the doorbell for cells that only respond waits for the application's reply */
+	bool has_deferred_doorbell;
 	bool has_waiting_acks; /* waiting_acks is not empty */
 	bool has_sent;	       /* cells were committed since the last peer_ring_doorbell() */
 	uint32_t our_shard;    /* of the QPs of this process that use these FIFOs */
 	uint64_t *counters;    /* by enum local_counter: of the shard */
 	struct list_head node; /* local.peers */
 	struct peer *
-		main; /* the one of shard 0 of both processes, which owns what all share; itself: this is it */
+		/*
+		 * the one of shard 0 of both processes, which owns what all share; itself: this is
+		 * it
+		 */
+		main;
 	uint32_t their_shard;
 	uint32_t side;		/* of ring_pair.rings; PEER_SELF: this process */
 	uint32_t links;		/* of main: number of other peers that refer to it */
@@ -99,20 +109,26 @@ struct peer {
 	uint32_t slot;
 	uint64_t pair_id;
 	pid_t pid;
-	bool can_reach_memory; /* process_vm_readv() and process_vm_writev() work; segment is mapped */
-	pid_t engine_tid;      /* the peer's engine thread, the target of both calls */
-	uint64_t life_word;    /* of the peer's segment_life while its engine thread runs */
+	/* process_vm_readv() and process_vm_writev() work; segment is mapped */
+	bool can_reach_memory;
+	pid_t engine_tid;    /* the peer's engine thread, the target of both calls */
+	uint64_t life_word;  /* of the peer's segment_life while its engine thread runs */
 	bool may_reach_ours; /* same user: the peer has our segment and may access our memory */
-	bool was_admitted; /* rx.shared->admitted was set: an access of the peer may still be in progress */
+	/* rx.shared->admitted was set: an access of the peer may still be in progress */
+	bool was_admitted;
 	struct list_head
-		waiting_acks; /* struct local_qp.ack_node: the doorbell for their ACKs waits (ack_wait.c) */
+		/* struct local_qp.ack_node: the doorbell for their ACKs waits (ack_wait.c) */
+		waiting_acks;
 	struct channel_wakes *wakes;	       /* channel_wake.c; NULL: none yet */
 	struct channel_copies *channel_copies; /* of main (channel_copy.c); NULL: none yet */
 	atomic_uint channels_taken;	       /* of main: number of copies that were ever taken */
 	uint32_t woken_end;	/* tx.head after the last message that a woken application reads */
 	struct peer_maps *maps; /* of the peer's memory objects (peer_map.h); NULL: none yet */
 	struct pair_memory *pair;
-	/* The peer's segment, read-only; NULL: only the FIFOs can be used. For this process its own segment. */
+	/*
+	 * The peer's segment, read-only; NULL: only the FIFOs can be used. For this process its own
+	 * segment.
+	 */
 	const struct segment *segment;
 	struct doorbell
 		*doorbell; /* our end of the pair's socket; NULL if the peer is this process */
@@ -120,7 +136,8 @@ struct peer {
 	bool is_doorbell_checked;   /* a process of another user can send descriptors through it */
 	struct list_head qps;	    /* struct local_qp.node */
 	struct timer blocked_timer; /* expires when datagrams that wait for space are dropped */
-	uint64_t wait_left_ns; /* while datagrams wait: how long they may; otherwise: what is left of it */
+	/* while datagrams wait: how long they may; otherwise: what is left of it */
+	uint64_t wait_left_ns;
 	uint64_t unblocked_ns; /* when they last got space; 0: they never waited */
 	struct ring_writer tx;
 	struct refusal refusals[PEER_REFUSALS];
@@ -154,17 +171,19 @@ struct local_qp {
 	struct list_head node;
 	struct list_head blocked_node; /* peer.blocked, or local.seeking */
 	struct list_head response_node;
-	struct {		    /* requester */
-		uint32_t ssn;	    /* of the next message */
-		bool has_ssn;	    /* set at the first transition to RTS */
-		uint32_t cells_end; /* peer.tx.head after the last message whose payload is in cells */
-		uint32_t reads;	    /* outstanding requests that have a response of their own */
+	struct {	      /* requester */
+		uint32_t ssn; /* of the next message */
+		bool has_ssn; /* set at the first transition to RTS */
+		/* peer.tx.head after the last message whose payload is in cells */
+		uint32_t cells_end;
+		uint32_t reads; /* outstanding requests that have a response of their own */
 		enum local_wait wait;
 		struct timer timer;
 		uint32_t rnr_left;
 		uint32_t rnr_naks; /* received RNR NAKs, and the total wait after them */
 		uint64_t rnr_waited_ns;
-		uint64_t rnr_until_ns; /* end of the last RNR timer; 0: none since the last success */
+		/* end of the last RNR timer; 0: none since the last success */
+		uint64_t rnr_until_ns;
 		uint32_t retries_left;
 		bool has_waited_last; /* the ACK timeout after the last retry has begun */
 		uint8_t rnr_code;     /* RNR timer field of the last RNR NAK; RNR_CODE_NONE: none */
@@ -178,7 +197,8 @@ struct local_qp {
 		bool is_inside;	  /* CELL_FIRST was received, CELL_LAST was not */
 		uint8_t type;	  /* of that message */
 		bool ack_pending; /* an ACK up to ssn - 1 is pending */
-		uint8_t response; /* the pending CELL_NAK, CELL_RNR or CELL_NOT_READY; CELL_NONE: none */
+		/* the pending CELL_NAK, CELL_RNR or CELL_NOT_READY; CELL_NONE: none */
+		uint8_t response;
 		struct inbound *in;
 		uint32_t response_ssn;
 		uint32_t response_code;
@@ -194,43 +214,61 @@ struct local_qp {
 	struct list_head ack_node;
 };
 
-/* A request to the daemon to connect this process with the owner of one slot (connect peer, IPC_CONNECT_PEER). */
+/*
+ * A request to the daemon to connect this process with the owner of one slot (connect peer,
+ * IPC_CONNECT_PEER).
+ */
 struct peer_connect {
 	uint64_t began_ns; /* 0: no request is outstanding */
-	bool is_asked; /* IPC_CONNECT_PEER was sent; the daemon will push IPC_PEER or IPC_CONNECT_PEER_FAILED */
-	uint64_t unresolved_until_ns; /* the last request failed; the next one is sent after this time */
+	/* IPC_CONNECT_PEER was sent; the daemon will push IPC_PEER or IPC_CONNECT_PEER_FAILED */
+	bool is_asked;
+	/* the last request failed; the next one is sent after this time */
+	uint64_t unresolved_until_ns;
 };
 
 /* What the lock of one shard guards; of shard 0, engine.lock. */
 struct local_shard {
 	struct list_head peers; /* struct peer.shard_node; changes with engine.lock held, too */
-	uint64_t counters[LOCAL_COUNTER_COUNT]; /* not added to local.counters yet; shard 0: not used */
-	uint8_t unused[64];			/* the next shard is in other cache lines */
+	/* not added to local.counters yet; shard 0: not used */
+	uint64_t counters[LOCAL_COUNTER_COUNT];
+	uint8_t unused[64]; /* the next shard is in other cache lines */
 };
 
 struct local {
 	struct engine *engine;
 	struct segment *segment; /* of this process, writable */
-	uint32_t unused_qp; /* the list of unused entries below qps_end: the place of its first entry; 0: none */
+	/* the list of unused entries below qps_end: the place of its first entry; 0: none */
+	uint32_t unused_qp;
 	uint32_t unused_mr; /* the same of the MR entries */
 	uint32_t share_users
 		[SEGMENT_SHARES]; /* MRs of each memory object; an arena counts as one more */
-	/* [SEGMENT_MRS], by MR entry: the handle of its memory (base/arena.h), or NULL; NULL: no region had one yet */
+	/*
+	 * [SEGMENT_MRS], by MR entry: the handle of its memory (base/arena.h), or NULL; NULL: no
+	 * region had one yet
+	 */
 	void **arena_kept;
 	uint64_t *counters; /* by enum local_counter; in the segment, or in `unshown` */
 	uint64_t unshown[LOCAL_COUNTER_COUNT];
-	uint64_t probe; /* peers read it to verify that our pid and address space match the segment */
+	/* peers read it to verify that our pid and address space match the segment */
+	uint64_t probe;
 	struct list_head peers;
 	struct local_shard shards[SHARDS];
 	struct peer *by_slot[IPC_SLOTS]; /* peers of shard 0 of both processes */
 	struct peer_connect peer_connects[IPC_SLOTS];
 	uint32_t peer_connect_count; /* outstanding requests: began_ns is not 0 */
-	/* The next retry of a connect-peer request, or the next expiry of datagrams that wait for one. */
+	/*
+	 * The next retry of a connect-peer request, or the next expiry of datagrams that wait for
+	 * one.
+	 */
 	struct timer peer_connect_timer;
 	/* struct local_qp.blocked_node: requesters that wait for a connect-peer request to end. */
 	struct list_head seeking;
-	uint32_t unresolved_slot; /* set while peer_connect_end() handles a failure for that slot; 0: not set */
-	/* By slot, the id of a pair that this process could not map, until the daemon has received the report; 0: none. */
+	/* set while peer_connect_end() handles a failure for that slot; 0: not set */
+	uint32_t unresolved_slot;
+	/*
+	 * By slot, the id of a pair that this process could not map, until the daemon has received
+	 * the report; 0: none.
+	 */
 	uint64_t not_taken[IPC_SLOTS];
 	struct timer not_taken_timer; /* the next attempt to report such pairs */
 	struct timer ack_timer;	      /* ends the waits of ack_wait.c */
@@ -261,8 +299,9 @@ static inline struct local_qp *local_qp_of(const struct qp *qp)
 }
 
 /*
- * Whether both messages belong to the same connection of two QPs: the requester has at most MAX_QP_WR messages outstanding.
- * Other connections have distant numbers, except by chance (ring_first_ssn()).
+ * Whether both messages belong to the same connection of two QPs: the requester has at most
+ * MAX_QP_WR messages outstanding. Other connections have distant numbers, except by chance
+ * (ring_first_ssn()).
  */
 static inline bool local_ssn_is_near(uint32_t a, uint32_t b)
 {
@@ -295,9 +334,10 @@ int segment_thread_begins(struct engine *engine) __attribute__((warn_unused_resu
 void segment_thread_ends(struct engine *engine);
 
 /*
- * revoke.c: admission of peers to our memory, and revocation. revoke_mr() and revoke_qp() withdraw the entry and wait until
- * no peer accesses memory through it. They return 0, or -EBUSY if a peer may still access it after 10 s; the entry is then
- * published again. All locks held, once: both release them while they wait.
+ * revoke.c: admission of peers to our memory, and revocation. revoke_mr() and revoke_qp() withdraw
+ * the entry and wait until no peer accesses memory through it. They return 0, or -EBUSY if a peer
+ * may still access it after 10 s; the entry is then published again. All locks held, once: both
+ * release them while they wait.
  */
 int revoke_mr(struct engine *engine, const struct mr *mr) __attribute__((warn_unused_result));
 int revoke_qp(struct qp *qp) __attribute__((warn_unused_result));
@@ -331,8 +371,9 @@ void local_finish_turn(struct peer *peer);
 bool local_sleep(struct engine *engine, bool want_doorbell); /* the transport's sleep() */
 
 /*
- * Whether a QP may use this peer although no process owned the remote QPN when the QP was bound. The application specified
- * only a QPN; a process that acquires the QPN later is accepted only if it belongs to the same user.
+ * Whether a QP may use this peer although no process owned the remote QPN when the QP was bound.
+ * The application specified only a QPN; a process that acquires the QPN later is accepted only if
+ * it belongs to the same user.
  */
 static inline bool peer_may_be_late(const struct peer *peer)
 {
@@ -357,7 +398,10 @@ void peer_close_all(struct local *local);
 void peer_disown_all(struct local *local); /* in the child of a fork(): closes the doorbells */
 
 /* peer_shard.c */
-/* The peer of these shards of both processes; NULL: no memory. engine.lock and the lock of our shard held. */
+/*
+ * The peer of these shards of both processes; NULL: no memory. engine.lock and the lock of our
+ * shard held.
+ */
 struct peer *peer_of_shards(struct peer *main, uint32_t our_shard, uint32_t their_shard);
 /* Adds a peer to the lists, and connects it with the shared memory of the process. */
 void peer_enlist(struct local *local, struct peer *peer);
@@ -388,20 +432,23 @@ void local_ack_timer(struct timer *timer, uint64_t now_ns);
 /* peer_connect.c */
 
 /*
- * Finds the peer of that slot. 0: *found is set. -EAGAIN: a request to the daemon is outstanding; when it ends, the
- * requesters on local.seeking run, and xrc_forward_space() and datagram_resume() are called. -ENOENT: no process has that slot.
- * Never blocks.
+ * Finds the peer of that slot. 0: *found is set. -EAGAIN: a request to the daemon is outstanding;
+ * when it ends, the requesters on local.seeking run, and xrc_forward_space() and datagram_resume()
+ * are called. -ENOENT: no process has that slot. Never blocks.
  */
 int peer_get(struct engine *engine, uint32_t slot, struct peer **found)
 	__attribute__((warn_unused_result));
 
 /*
- * Whether the outstanding connect-peer request was first sent less than wait_ns ago. If so, datagram_resume() is called when wait_ns
- * has passed.
+ * Whether the outstanding connect-peer request was first sent less than wait_ns ago. If so,
+ * datagram_resume() is called when wait_ns has passed.
  */
 bool peer_connect_may_wait(struct local *local, uint32_t slot, uint64_t wait_ns);
 
-/* The peer of that slot is connected, or the daemon's request failed. No effect if no request is outstanding. */
+/*
+ * The peer of that slot is connected, or the daemon's request failed. No effect if no request is
+ * outstanding.
+ */
 void peer_connect_end(struct local *local, uint32_t slot, bool has_failed);
 void peer_connect_timer(struct timer *timer, uint64_t now_ns);
 
@@ -429,8 +476,8 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 				   enum vendor_err *vendor_err);
 
 /*
- * Executes the atomic operation at sq.nxt, if the peer's memory is mapped. ONESIDED_DECLINED also for operations that the peer
- * will refuse: its engine examines and reports them.
+ * Executes the atomic operation at sq.nxt, if the peer's memory is mapped. ONESIDED_DECLINED also
+ * for operations that the peer will refuse: its engine examines and reports them.
  */
 enum onesided_result onesided_atomic(struct local_qp *lqp, struct send_wqe *wqe,
 				     enum vendor_err *vendor_err);
@@ -439,7 +486,10 @@ enum onesided_result onesided_atomic(struct local_qp *lqp, struct send_wqe *wqe,
 void responder_request(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload);
 void responder_recv_posted(struct local_qp *lqp);
 void responder_abandon(struct local_qp *lqp); /* the QP enters ERR */
-/* The memory of a READ that was accepted cannot be read: sends a NAK instead of the pending responses. The QP enters ERR. */
+/*
+ * The memory of a READ that was accepted cannot be read: sends a NAK instead of the pending
+ * responses. The QP enters ERR.
+ */
 void responder_fail_read(struct local_qp *lqp, uint32_t ssn, enum access_result result);
 void responder_stop_reads(struct local_qp *lqp); /* stops copying READ responses from our memory */
 void responder_unbind(struct local_qp *lqp);
@@ -462,7 +512,10 @@ extern const struct xrc_forward_carrier local_xrc_forward;
 void local_xrc_forward_receive(struct peer *peer, const struct cell *cell, const uint8_t *payload);
 unsigned int local_xrc_forward_resume(struct peer *peer); /* sends messages that waited for space */
 
-/* As ring_reserve(), for requests, READ responses and XRC messages: leaves space for datagrams that wait for it. */
+/*
+ * As ring_reserve(), for requests, READ responses and XRC messages: leaves space for datagrams that
+ * wait for it.
+ */
 static inline struct cell *peer_reserve(struct peer *peer, uint32_t far_bytes, uint8_t **far)
 {
 	if (peer->blocked_since_ns && !ring_has_space(&peer->tx, far_bytes + RING_FRAGMENT_BYTES))

@@ -8,18 +8,20 @@
 #include "base/user_fault.h"
 
 /*
- * The restartable sequences. As in guarded_copy.c, the descriptor at 3: specifies the range [1:, 2:) and the abort address 5:,
- * which follows the signature. A sequence compares the guards, copies the body, and executes its last instruction (the
- * commit), with which the range ends: a thread that is interrupted after the commit is not continued at 5:. The commit
- * therefore takes effect once.
+ * The restartable sequences. As in guarded_copy.c, the descriptor at 3: specifies the range [1:,
+ * 2:) and the abort address 5:, which follows the signature. A sequence compares the guards, copies
+ * the body, and executes its last instruction (the commit), with which the range ends: a thread
+ * that is interrupted after the commit is not continued at 5:. The commit therefore takes effect
+ * once.
  *
- * The body is not copied by a string instruction: its stores become visible in any order, and on processors with fast short
- * string moves they were seen to divide aligned words and to store bytes twice. x86 processors make other stores visible in program
- * order, so the commit is the last one.
+ * The body is not copied by a string instruction: its stores become visible in any order, and on
+ * processors with fast short string moves they were seen to divide aligned words and to store bytes
+ * twice. x86 processors make other stores visible in program order, so the commit is the last one.
  *
- * Each sequence has a fix-up (base/user_fault.h). The kernel sets the saved instruction pointer of a signal that interrupts the range
- * to the abort address (Linux, kernel/rseq.c, rseq_signal_deliver()). The handler finds the sequence by this address, or by an
- * address in the range if the kernel left it unchanged, and continues the thread at 13:.
+ * Each sequence has a fix-up (base/user_fault.h). The kernel sets the saved instruction pointer of
+ * a signal that interrupts the range to the abort address (Linux, kernel/rseq.c,
+ * rseq_signal_deliver()). The handler finds the sequence by this address, or by an address in the
+ * range if the kernel left it unchanged, and continues the thread at 13:.
  */
 
 /* What a sequence reads and changes. */
@@ -28,7 +30,8 @@ struct operands {
 	void *to;
 	const void *from;
 	size_t body_bytes; /* copied before the commit */
-	uint64_t value; /* the commit stores, adds or compares it; afterwards: the original value of an atomic */
+	/* the commit stores, adds or compares it; afterwards: the original value of an atomic */
+	uint64_t value;
 	uint64_t swap;
 	const void *mapped; /* the part of the operands that is in the peer's memory */
 	size_t mapped_bytes;
@@ -51,8 +54,9 @@ struct operands {
 #define HAS_SEQUENCES true
 
 /*
- * Copies the body in aligned words of the destination (base/user_copy.h): words of 1, 2 and 4 bytes up to a multiple of 8, blocks
- * of 64 bytes at multiples of 16, words of 8 bytes, and words of 4, 2 and 1 bytes.
+ * Copies the body in aligned words of the destination (base/user_copy.h): words of 1, 2 and 4 bytes
+ * up to a multiple of 8, blocks of 64 bytes at multiples of 16, words of 8 bytes, and words of 4, 2
+ * and 1 bytes.
  */
 #define COPY_BODY                      \
 	"	testb $1, %%dil\n"           \
@@ -186,7 +190,10 @@ SEQUENCE(compare_swap, "lock cmpxchgq %[swap], (%%rdi)")
 
 #define HAS_SEQUENCES true
 
-/* As for x86_64. Each half of a pair of registers is a single-copy atomic access if its address is a multiple of 8. */
+/*
+ * As for x86_64. Each half of a pair of registers is a single-copy atomic access if its address is
+ * a multiple of 8.
+ */
 #define COPY_BODY                          \
 	"	tbz %[to], #0, 21f\n"            \
 	"	cbz %[left], 11f\n"              \
@@ -225,8 +232,9 @@ SEQUENCE(compare_swap, "lock cmpxchgq %[swap], (%%rdi)")
 	"	strb w9, [%[to]], #1\n"
 
 /*
- * The result of an exclusive store is tested after the end of the range: if the store failed, the sequence begins again at 12:
- * and installs its descriptor again. The barrier orders the body before the commit.
+ * The result of an exclusive store is tested after the end of the range: if the store failed, the
+ * sequence begins again at 12: and installs its descriptor again. The barrier orders the body
+ * before the commit.
  */
 #define SEQUENCE(name, commit)                                                                 \
 	static enum guarded_outcome name(struct rseq_area *area, struct operands *operands)    \

@@ -17,17 +17,21 @@
 #include "local/pieces.h"
 #include "local/probe.h"
 
-/* Maximum bytes of one announcement and one system call. A revoking call of the peer waits for the end of one chunk. */
+/*
+ * Maximum bytes of one announcement and one system call. A revoking call of the peer waits for the
+ * end of one chunk.
+ */
 #define CHUNK_BYTES (1024u * 1024)
 #define CHUNK_IOVS  8
 /* Maximum bytes of a chunk in a buffer on the stack. */
 #define BOUNCE_BYTES 8192u
 
 /*
- * READ, WRITE and atomics executed by the initiator, without the target's CPU. The peer's tables (ipc/segment.h) define the
- * permitted accesses; a peer with false entries only exposes its own memory. This is the initiator's half of the protocol of
- * docs/memory-safety.md: announce the access, check it, and move the bytes only if the checked words are unchanged: with loads
- * and stores if the memory is mapped (peer_map.h), otherwise with a system call.
+ * READ, WRITE and atomics executed by the initiator, without the target's CPU. The peer's tables
+ * (ipc/segment.h) define the permitted accesses; a peer with false entries only exposes its own
+ * memory. This is the initiator's half of the protocol of docs/memory-safety.md: announce the
+ * access, check it, and move the bytes only if the checked words are unchanged: with loads and
+ * stores if the memory is mapped (peer_map.h), otherwise with a system call.
  */
 
 /* Whether this process can access the peer's memory region of this rkey. */
@@ -39,8 +43,9 @@ static bool is_key_reachable(const struct peer *peer, uint32_t rkey)
 }
 
 /*
- * Whether this process may execute the operation. With fault rules, the peer executes all operations, so that they pass the
- * points of its process. A trace shows atomics as the FIFO elements that contain their operands and result.
+ * Whether this process may execute the operation. With fault rules, the peer executes all
+ * operations, so that they pass the points of its process. A trace shows atomics as the FIFO
+ * elements that contain their operands and result.
  */
 static bool is_direct(const struct send_wqe *wqe)
 {
@@ -57,8 +62,8 @@ static bool has_peer_caught_up(const struct local_qp *lqp)
 }
 
 /*
- * Requests are executed in order (IBA 1.x §9.5). If preceding requests are not executed yet, a READ or WRITE is therefore sent
- * through the FIFO, too.
+ * Requests are executed in order (IBA 1.x §9.5). If preceding requests are not executed yet, a READ
+ * or WRITE is therefore sent through the FIFO, too.
  */
 bool onesided_is_permitted(const struct local_qp *lqp, const struct send_wqe *wqe)
 {
@@ -75,7 +80,10 @@ static bool is_left_to_owner(const struct local_qp *lqp, const struct send_wqe *
 					 qp->attr.path_mtu, reads);
 }
 
-/* The bytes of one announcement: their memory in this process, and their address in the peer's, at least modulo 8. */
+/*
+ * The bytes of one announcement: their memory in this process, and their address in the peer's, at
+ * least modulo 8.
+ */
 struct chunk {
 	struct iovec *iov;
 	int count;
@@ -97,7 +105,10 @@ static void advance(struct iovec **iov, int *n, size_t moved)
 	}
 }
 
-/* The address of the checked range in this process, or NULL: the bytes can only be moved with a system call. */
+/*
+ * The address of the checked range in this process, or NULL: the bytes can only be moved with a
+ * system call.
+ */
 static uint8_t *find_mapped(const struct local_qp *lqp, const struct send_wqe *wqe,
 			    const struct access *access)
 {
@@ -106,7 +117,10 @@ static uint8_t *find_mapped(const struct local_qp *lqp, const struct send_wqe *w
 	return peer_map_at(lqp->peer, &access->range);
 }
 
-/* The bytes of the next sequence. If it does not move the whole element, it ends at a multiple of 8 in the mapped memory. */
+/*
+ * The bytes of the next sequence. If it does not move the whole element, it ends at a multiple of 8
+ * in the mapped memory.
+ */
 static size_t sequence_bytes(const uint8_t *there, const struct iovec *iov)
 {
 	return iov->iov_len <= MAPPED_COPY_BYTES ? iov->iov_len :
@@ -114,8 +128,9 @@ static size_t sequence_bytes(const uint8_t *there, const struct iovec *iov)
 }
 
 /*
- * Moves all bytes of the iovec to or from mapped memory. Returns 0; -EAGAIN: a checked word has changed; -EBUSY: the thread was
- * preempted in each attempt; -EFAULT: the mapped object has no page for a byte; -EACCES: a page of the iovec cannot be accessed.
+ * Moves all bytes of the iovec to or from mapped memory. Returns 0; -EAGAIN: a checked word has
+ * changed; -EBUSY: the thread was preempted in each attempt; -EFAULT: the mapped object has no page
+ * for a byte; -EACCES: a page of the iovec cannot be accessed.
  */
 static int move_mapped(const struct guard guards[GUARDS], uint8_t *there, struct iovec *iov, int n,
 		       bool is_read)
@@ -147,8 +162,9 @@ static int move_mapped(const struct guard guards[GUARDS], uint8_t *there, struct
 }
 
 /*
- * Whether the chunk ends with the last word of a WRITE. The word is an element of its own, which the kernel copies after all
- * others. The remote iovec is not divided, because the kernel looks up the pages of each remote element separately.
+ * Whether the chunk ends with the last word of a WRITE. The word is an element of its own, which
+ * the kernel copies after all others. The remote iovec is not divided, because the kernel looks up
+ * the pages of each remote element separately.
  */
 static bool ends_write(const struct send_wqe *wqe, uint32_t bytes)
 {
@@ -156,9 +172,9 @@ static bool ends_write(const struct send_wqe *wqe, uint32_t bytes)
 }
 
 /*
- * Moves all bytes of the chunk; a partial system call is continued. Returns 0. -EFAULT: a page of one side is not mapped;
- * -EAGAIN: a checked word has changed; -EBUSY: the thread was preempted in each attempt; other -errno: the peer cannot be
- * reached.
+ * Moves all bytes of the chunk; a partial system call is continued. Returns 0. -EFAULT: a page of
+ * one side is not mapped; -EAGAIN: a checked word has changed; -EBUSY: the thread was preempted in
+ * each attempt; other -errno: the peer cannot be reached.
  */
 static int move_bytes(const struct local_qp *lqp, const struct send_wqe *wqe,
 		      const struct access *access, const struct chunk *chunk)
@@ -221,8 +237,8 @@ static bool is_ours_gone(struct local_qp *lqp, struct send_wqe *wqe, uint32_t by
 }
 
 /*
- * The object of the access does not have the page any more. The access is repeated with a system call, which reports whether the
- * owner has the page.
+ * The object of the access does not have the page any more. The access is repeated with a system
+ * call, which reports whether the owner has the page.
  */
 static enum onesided_result drop_faulted(const struct local_qp *lqp, const struct access *access)
 {
@@ -231,7 +247,10 @@ static enum onesided_result drop_faulted(const struct local_qp *lqp, const struc
 	return ONESIDED_MORE;
 }
 
-/* Whether the system call could divide an aligned word of the message. The peer's engine then executes the operation. */
+/*
+ * Whether the system call could divide an aligned word of the message. The peer's engine then
+ * executes the operation.
+ */
 static bool divides_word(const struct send_wqe *wqe, const struct access *access)
 {
 	switch (kernel_copy_words()) {
@@ -298,7 +317,10 @@ static enum onesided_result move_chunk(struct local_qp *lqp, const struct send_w
 	return moved;
 }
 
-/* Checks the whole range before the first byte moves, as a responder checks the RETH (IBA 1.x §9.7.4.1.5). */
+/*
+ * Checks the whole range before the first byte moves, as a responder checks the RETH (IBA 1.x
+ * §9.7.4.1.5).
+ */
 static enum onesided_result check_whole(const struct local_qp *lqp, const struct send_wqe *wqe,
 					enum access_result *result)
 {
@@ -315,8 +337,8 @@ static enum onesided_result check_whole(const struct local_qp *lqp, const struct
 }
 
 /*
- * Checks the SGEs of a WRITE that the peer would not take. A requester reads its own memory before it sends, so its own error
- * comes first. Those of a READ are written to after the peer's response.
+ * Checks the SGEs of a WRITE that the peer would not take. A requester reads its own memory before
+ * it sends, so its own error comes first. Those of a READ are written to after the peer's response.
  */
 static enum vendor_err check_own(struct local_qp *lqp, struct send_wqe *wqe)
 {
@@ -338,8 +360,8 @@ static enum vendor_err check_own(struct local_qp *lqp, struct send_wqe *wqe)
 }
 
 /*
- * The address of the next byte in the peer's memory, as the MR entry specifies it now. It determines the words. The check of the
- * access finds out if it has changed.
+ * The address of the next byte in the peer's memory, as the MR entry specifies it now. It
+ * determines the words. The check of the access finds out if it has changed.
  */
 static uint64_t next_address(const struct local_qp *lqp, const struct send_wqe *wqe)
 {
@@ -349,8 +371,9 @@ static uint64_t next_address(const struct local_qp *lqp, const struct send_wqe *
 }
 
 /*
- * Moves the bytes that follow by way of a buffer. The buffer has the alignment of the peer's memory, and contains words that
- * consist of bytes of several SGEs. Both copies therefore keep words whole.
+ * Moves the bytes that follow by way of a buffer. The buffer has the alignment of the peer's
+ * memory, and contains words that consist of bytes of several SGEs. Both copies therefore keep
+ * words whole.
  */
 static enum onesided_result move_bounced(struct local_qp *lqp, struct send_wqe *wqe, uint64_t at,
 					 uint32_t *bytes, enum access_result *result,
@@ -384,7 +407,10 @@ static enum onesided_result move_bounced(struct local_qp *lqp, struct send_wqe *
 	return *vendor_err ? ONESIDED_LOCAL_FAULT : ONESIDED_DONE;
 }
 
-/* Moves as many of the next bytes as one announcement permits. ONESIDED_DONE with ACCESS_OK: *bytes were moved. */
+/*
+ * Moves as many of the next bytes as one announcement permits. ONESIDED_DONE with ACCESS_OK: *bytes
+ * were moved.
+ */
 static enum onesided_result move_next(struct local_qp *lqp, struct send_wqe *wqe, uint32_t *bytes,
 				      enum access_result *result, enum vendor_err *vendor_err)
 {
@@ -453,19 +479,27 @@ enum onesided_result onesided_move(struct local_qp *lqp, struct send_wqe *wqe,
 	return moved;
 }
 
-/* The word of an atomic operation in mapped memory; NULL: the peer's engine executes the operation. */
+/*
+ * The word of an atomic operation in mapped memory; NULL: the peer's engine executes the operation.
+ */
 static uint64_t *find_word(const struct local_qp *lqp, const struct send_wqe *wqe,
 			   const struct access *access)
 {
 	uint8_t *at = find_mapped(lqp, wqe, access);
 
-	/* The responder refuses unaligned addresses, also aligned ones of a region whose iova is not aligned like its memory. */
+	/*
+	 * The responder refuses unaligned addresses, also aligned ones of a region whose iova is
+	 * not aligned like its memory.
+	 */
 	if (wqe->remote_addr % sizeof(uint64_t) || (uintptr_t)at % sizeof(uint64_t))
 		return NULL;
 	return (uint64_t *)(void *)at;
 }
 
-/* The part of onesided_atomic() between announcement and its end. *original is set with ONESIDED_DONE and ACCESS_OK. */
+/*
+ * The part of onesided_atomic() between announcement and its end. *original is set with
+ * ONESIDED_DONE and ACCESS_OK.
+ */
 static enum onesided_result execute_announced(const struct local_qp *lqp,
 					      const struct send_wqe *wqe,
 					      enum access_result *result, uint64_t *original)
@@ -482,7 +516,9 @@ static enum onesided_result execute_announced(const struct local_qp *lqp,
 		enum guarded_outcome outcome;
 		uint64_t *word;
 
-		/* The responder examines the alignment first, and reports failures to both sides. */
+		/*
+		 * The responder examines the alignment first, and reports failures to both sides.
+		 */
 		if (checked != ONESIDED_DONE || *result != ACCESS_OK)
 			return ONESIDED_DECLINED;
 		word = find_word(lqp, wqe, &access);

@@ -103,8 +103,8 @@ static void peer_free(struct peer *peer)
 }
 
 /*
- * Reads one message of the doorbell's socket: one byte, or the descriptor of a completion channel. false: end of the stream, or a malformed
- * message.
+ * Reads one message of the doorbell's socket: one byte, or the descriptor of a completion channel.
+ * false: end of the stream, or a malformed message.
  */
 static bool read_doorbell(struct peer *peer)
 {
@@ -126,10 +126,10 @@ static bool read_doorbell(struct peer *peer)
 }
 
 /*
- * A peer sends one message for each time that this process sleeps, so that there is seldom a second one; the watch reports it
- * again. On EOF or a malformed message its watch ends: the daemon reports the exit of a peer. A message of another user with
- * descriptors is not received, because the kernel would close them here, under
- * engine.lock.
+ * A peer sends one message for each time that this process sleeps, so that there is seldom a second
+ * one; the watch reports it again. On EOF or a malformed message its watch ends: the daemon reports
+ * the exit of a peer. A message of another user with descriptors is not received, because the
+ * kernel would close them here, under engine.lock.
  */
 static void peer_read_doorbell(struct engine *engine, void *arg)
 {
@@ -141,7 +141,10 @@ static void peer_read_doorbell(struct engine *engine, void *arg)
 	}
 }
 
-/* An admitted peer is not freed before its last access has ended, because revoke.c waits for this access. */
+/*
+ * An admitted peer is not freed before its last access has ended, because revoke.c waits for this
+ * access.
+ */
 void peer_unref_if_gone(struct peer *peer)
 {
 	struct peer *main = peer->main;
@@ -162,9 +165,9 @@ void peer_free_gone(struct local *local)
 }
 
 /*
- * Whether the id of the peer's engine thread refers to the process that wrote the segment, and its memory can be read and
- * written. exec() ends that thread before the process gets another address space, and the end of the thread changes
- * life_word.
+ * Whether the id of the peer's engine thread refers to the process that wrote the segment, and its
+ * memory can be read and written. exec() ends that thread before the process gets another address
+ * space, and the end of the thread changes life_word.
  */
 static bool probe_memory(struct peer *peer)
 {
@@ -182,11 +185,17 @@ static bool probe_memory(struct peer *peer)
 	if (process_vm_readv(peer->engine_tid, &here, 1, &there, 1, 0) != sizeof(seen) ||
 	    seen != probe)
 		return false;
-	/* The write stores the value that was read. The word never changes, so the write has no effect. */
+	/*
+	 * The write stores the value that was read. The word never changes, so the write has no
+	 * effect.
+	 */
 	return process_vm_writev(peer->engine_tid, &here, 1, &there, 1, 0) == sizeof(seen);
 }
 
-/* The peer for QPs of this process: private memory with one FIFO that this process writes and reads. */
+/*
+ * The peer for QPs of this process: private memory with one FIFO that this process writes and
+ * reads.
+ */
 static struct peer *peer_self(struct engine *engine)
 {
 	struct peer *peer = peer_new(engine, engine->slot);
@@ -239,7 +248,10 @@ static int map_pair(struct peer *peer, const struct ipc_peer *notice, int fd)
 	return 0;
 }
 
-/* Requests the end of the pair from the daemon. The peer then stops waiting, and both can request another pair. */
+/*
+ * Requests the end of the pair from the daemon. The peer then stops waiting, and both can request
+ * another pair.
+ */
 static void refuse_peer(struct local *local, const struct ipc_peer *notice)
 {
 	log_debug("no shared-memory connection to slot %u: no memory or descriptor left",
@@ -316,8 +328,9 @@ static void peer_end(struct peer *peer)
 }
 
 /*
- * The peer's process has ended. The cells that it sent before are executed; then outstanding requests to it fail. A receive
- * WQE with a partly received message stays outstanding until our QP is closed, as with a NIC.
+ * The peer's process has ended. The cells that it sent before are executed; then outstanding
+ * requests to it fail. A receive WQE with a partly received message stays outstanding until our QP
+ * is closed, as with a NIC.
  */
 static void take_gone(struct engine *engine, const struct ipc_hdr *hdr, const int *fds, int nfds)
 {
@@ -416,9 +429,10 @@ void peer_request(struct engine *engine, uint32_t slot)
 }
 
 /*
- * Wakes the reader if it sleeps; to be called after cells were committed. The fence orders the stores of the cells before the
- * load of reader_sleeps. The reader's fence orders its store of reader_sleeps before its last check of the cells (local.c).
- * Therefore either the reader finds the cells or the writer finds the flag.
+ * Wakes the reader if it sleeps; to be called after cells were committed. The fence orders the
+ * stores of the cells before the load of reader_sleeps. The reader's fence orders its store of
+ * reader_sleeps before its last check of the cells (local.c). Therefore either the reader finds the
+ * cells or the writer finds the flag.
  */
 void peer_ring_doorbell(struct peer *peer)
 {
@@ -450,7 +464,10 @@ void peer_ring_doorbell(struct peer *peer)
 	if (atomic_load_explicit(&shared->reader_sleeps, memory_order_relaxed) &&
 	    atomic_exchange(&shared->reader_sleeps, 0)) {
 		engine_lock_base(peer->engine);
-		/* Nothing may refer to such a doorbell after peer_free() has reported that it is closed. */
+		/*
+		 * Nothing may refer to such a doorbell after peer_free() has reported that it is
+		 * closed.
+		 */
 		if (peer->is_doorbell_checked)
 			doorbell_ring(peer->doorbell);
 		else

@@ -28,8 +28,8 @@ bool peer_access_can_receive(const struct local_qp *lqp, const struct segment_qp
 }
 
 /*
- * Checks [remote_addr, remote_addr + bytes) against the MR entry, in the order of the responder's checks, and sets where the
- * memory is.
+ * Checks [remote_addr, remote_addr + bytes) against the MR entry, in the order of the responder's
+ * checks, and sets where the memory is.
  */
 static enum access_result check_peer_mr(const struct segment_mr *mr, uint64_t word,
 					const struct segment_qp *peer_qp,

@@ -7,23 +7,33 @@
 #include "local/requester.h"
 
 /*
- * Sending to an unresolved peer: a process to which this process is not connected. The request to the daemon does not block,
- * so that a daemon that does not reply delays only messages to that peer. Until the daemon pushes IPC_PEER or
- * IPC_CONNECT_PEER_FAILED, datagrams and XRC messages get -EAGAIN, and the requesters of connected QPs are on local.seeking.
+ * Sending to an unresolved peer: a process to which this process is not connected. The request to
+ * the daemon does not block, so that a daemon that does not reply delays only messages to that
+ * peer. Until the daemon pushes IPC_PEER or IPC_CONNECT_PEER_FAILED, datagrams and XRC messages get
+ * -EAGAIN, and the requesters of connected QPs are on local.seeking.
  */
 
 /* Minimum time between a failed request to the daemon and the next one for the same slot. */
 #define UNRESOLVED_NS CLOCK_NS_PER_MS
 
-/* Time until a request is retried that could not be sent: another thread uses the connection, or the socket is full. */
+/*
+ * Time until a request is retried that could not be sent: another thread uses the connection, or
+ * the socket is full.
+ */
 #define RETRY_NS CLOCK_NS_PER_MS
 
-/* Sends IPC_CONNECT_PEER. -EAGAIN: retry later; any other -errno: the connection to the daemon has failed. */
+/*
+ * Sends IPC_CONNECT_PEER. -EAGAIN: retry later; any other -errno: the connection to the daemon has
+ * failed.
+ */
 static int peer_connect_request(struct local *local, uint32_t slot)
 {
 	struct ipc_connect_peer req = {.hdr.type = IPC_CONNECT_PEER, .slot = slot};
 
-	/* The daemon creates no new pair for the two processes before it received IPC_PEER_NOT_TAKEN for the last one. */
+	/*
+	 * The daemon creates no new pair for the two processes before it received
+	 * IPC_PEER_NOT_TAKEN for the last one.
+	 */
 	if (local->not_taken[slot])
 		return -EAGAIN;
 	return engine_try_send_request(local->engine, &req, sizeof(req));
@@ -39,7 +49,10 @@ static void arm_timer(struct local *local, uint64_t deadline_ns)
 	engine_timer_added(local->engine);
 }
 
-/* Requests a connection to the peer. 0: the request was sent or will be retried; -ENOENT: the connection to the daemon has failed. */
+/*
+ * Requests a connection to the peer. 0: the request was sent or will be retried; -ENOENT: the
+ * connection to the daemon has failed.
+ */
 static int peer_connect_begin(struct local *local, uint32_t slot, uint64_t now_ns)
 {
 	struct peer_connect *peer_connect = &local->peer_connects[slot];

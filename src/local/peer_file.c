@@ -27,7 +27,10 @@
 
 #define PATH_BYTES 64
 
-/* ThreadSanitizer has one table of the descriptors of all threads, and so has librspreload. They must not see this call. */
+/*
+ * ThreadSanitizer has one table of the descriptors of all threads, and so has librspreload. They
+ * must not see this call.
+ */
 static void close_own(int fd)
 {
 	syscall(SYS_close, fd);
@@ -79,8 +82,9 @@ static int open_descriptor(const struct peer_file *file)
 }
 
 /*
- * The link leads to the file also if the file has no name any more, but only processes with CAP_SYS_ADMIN or
- * CAP_CHECKPOINT_RESTORE may follow it (proc_pid_map_files(5)). Other processes read the name.
+ * The link leads to the file also if the file has no name any more, but only processes with
+ * CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE may follow it (proc_pid_map_files(5)). Other processes
+ * read the name.
  */
 static int open_mapping(const struct peer_file *file)
 {

@@ -7,8 +7,8 @@
 #include <sys/types.h>
 
 /*
- * A file that a peer has open or has mapped. The file is opened through the peer's directory in /proc, which requires the
- * permission that process_vm_writev(2) requires.
+ * A file that a peer has open or has mapped. The file is opened through the peer's directory in
+ * /proc, which requires the permission that process_vm_writev(2) requires.
  */
 struct peer_file {
 	pid_t pid;
@@ -22,9 +22,10 @@ struct peer_file {
 };
 
 /*
- * Maps the whole file. NULL: it cannot be opened or mapped. can_shrink: the file can become shorter than the mapping. Does not affect
- * the locks (fcntl(2), F_SETLK) that this process holds on the file, which close(2) releases: a thread with a descriptor table
- * of its own opens and closes the file. Blocks as long as the file system of the file does not reply.
+ * Maps the whole file. NULL: it cannot be opened or mapped. can_shrink: the file can become shorter
+ * than the mapping. Does not affect the locks (fcntl(2), F_SETLK) that this process holds on the
+ * file, which close(2) releases: a thread with a descriptor table of its own opens and closes the
+ * file. Blocks as long as the file system of the file does not reply.
  */
 uint8_t *peer_file_map(const struct peer_file *file, bool *can_shrink)
 	__attribute__((warn_unused_result));

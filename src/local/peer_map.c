@@ -15,7 +15,10 @@
 #include "local/local.h"
 #include "local/peer_file.h"
 
-/* Uses of an MR until its object is requested, a power of two. The request makes the owner read its list of mappings. */
+/*
+ * Uses of an MR until its object is requested, a power of two. The request makes the owner read its
+ * list of mappings.
+ */
 #define USES_UNTIL_REQUEST 4
 /* MRs whose uses are counted at once. */
 #define REQUESTS   64
@@ -216,8 +219,8 @@ uint8_t *peer_map_at(struct peer *peer, const struct peer_range *range)
 }
 
 /*
- * The request is repeated after twice as many uses each time: the FIFO may have no space, and ibv_rereg_mr() gives the key other
- * memory. A peer that does not reply receives few requests.
+ * The request is repeated after twice as many uses each time: the FIFO may have no space, and
+ * ibv_rereg_mr() gives the key other memory. A peer that does not reply receives few requests.
  */
 void peer_map_request(struct peer *peer, uint32_t rkey)
 {

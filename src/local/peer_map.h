@@ -24,10 +24,16 @@ struct peer_range {
 /* The address of the range in this process. NULL: the object is not mapped and cannot be mapped. */
 uint8_t *peer_map_at(struct peer *peer, const struct peer_range *range);
 
-/* An MR whose object is not determined was used. After several uses, requests the object from the peer. */
+/*
+ * An MR whose object is not determined was used. After several uses, requests the object from the
+ * peer.
+ */
 void peer_map_request(struct peer *peer, uint32_t rkey);
 
-/* An access to the mapped object raised SIGBUS: unmaps it. It is not mapped again until the peer publishes it again. */
+/*
+ * An access to the mapped object raised SIGBUS: unmaps it. It is not mapped again until the peer
+ * publishes it again.
+ */
 void peer_map_drop(struct peer *peer, uint32_t share);
 
 /* Unmaps the objects that the peer does not publish any more. */

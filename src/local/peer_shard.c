@@ -8,9 +8,10 @@
 #include "local/local.h"
 
 /*
- * The peers of shards (core/shard.h). A process has one FIFO in each direction for each pair of shards, because a FIFO has one
- * writer and one reader, and each of them is guarded by the lock of its shard. For the functions of this module, each of these
- * pairs is a peer: they differ from the peer of shard 0 only in that they have no datagrams, and in what belongs to it.
+ * The peers of shards (core/shard.h). A process has one FIFO in each direction for each pair of
+ * shards, because a FIFO has one writer and one reader, and each of them is guarded by the lock of
+ * its shard. For the functions of this module, each of these pairs is a peer: they differ from the
+ * peer of shard 0 only in that they have no datagrams, and in what belongs to it.
  */
 
 static struct ring_shared *ring_of(const struct peer *peer, bool is_tx)
@@ -44,11 +45,17 @@ void peer_enlist(struct local *local, struct peer *peer)
 					   local->counters;
 	list_add_tail(&peer->node, &local->peers);
 	list_add_tail(&peer->shard_node, &local->shards[peer->our_shard].peers);
-	/* The engine thread may have gone to sleep before this FIFO existed, without setting its reader_sleeps. */
+	/*
+	 * The engine thread may have gone to sleep before this FIFO existed, without setting its
+	 * reader_sleeps.
+	 */
 	engine_wake(local->engine);
 }
 
-/* The other process creates its peer of the same FIFOs when its engine runs next: see peer_open_shards(). */
+/*
+ * The other process creates its peer of the same FIFOs when its engine runs next: see
+ * peer_open_shards().
+ */
 static void announce_use(struct peer *peer)
 {
 	struct peer *main = peer->main;
@@ -118,7 +125,10 @@ void peer_open_shards(struct peer *main)
 		uint32_t ours = main->side ? second : first;
 
 		used &= used - 1;
-		/* No queue pair of ours belongs to that shard: a peer of another user must not make all locks of this process slower. */
+		/*
+		 * No queue pair of ours belongs to that shard: a peer of another user must not make
+		 * all locks of this process slower.
+		 */
 		if (ours && !main->engine->shards.are_open)
 			continue;
 		if (!peer_of_shards(main, ours, main->side ? first : second))

@@ -22,7 +22,10 @@ static_assert((int)CELL_FIRST == (int)TRACE_ELEMENT_FIRST, "the same flags");
 static_assert((int)CELL_SOLICITED == (int)TRACE_ELEMENT_SOLICITED, "the same flags");
 static_assert((int)CELL_PLACED == (int)TRACE_ELEMENT_PLACED, "the same flags");
 
-/* The opcode of the WR, as far as the element determines it: the last element of a message has the immediate. */
+/*
+ * The opcode of the WR, as far as the element determines it: the last element of a message has the
+ * immediate.
+ */
 static uint8_t opcode_of_element(const struct cell *cell)
 {
 	int opcode;
@@ -84,7 +87,10 @@ void emit_fifo(enum trace_type type, const struct cell *cell, const uint8_t *pay
 	trace_emit(is_sent ? &point_fifo_sent : &point_fifo_received, &event);
 }
 
-/* The first bytes of the data that a one-sided operation has moved. Data whose memory is gone is not captured. */
+/*
+ * The first bytes of the data that a one-sided operation has moved. Data whose memory is gone is
+ * not captured.
+ */
 static void fill_one_sided_payload(struct trace_one_sided *op, struct local_qp *lqp,
 				   struct send_wqe *wqe)
 {

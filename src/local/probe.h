@@ -9,7 +9,10 @@
 
 /* Trace and fault points of the shared-memory FIFOs. */
 
-/* `payload` has cell->bytes bytes; NULL: unknown. A received `cell` is a copy: the peer can change the element in the FIFO. */
+/*
+ * `payload` has cell->bytes bytes; NULL: unknown. A received `cell` is a copy: the peer can change
+ * the element in the FIFO.
+ */
 PROBE_COLD void emit_fifo(enum trace_type type, const struct cell *cell, const uint8_t *payload,
 			  uint64_t wr_id);
 PROBE_COLD void emit_one_sided(struct local_qp *lqp, struct send_wqe *wqe,
@@ -18,7 +21,9 @@ PROBE_COLD void emit_one_sided(struct local_qp *lqp, struct send_wqe *wqe,
 PROBE_COLD void local_emit_drop(const struct peer *peer, const uint64_t before[LOCAL_COUNTER_COUNT],
 				const struct cell *cell);
 
-/* Whether the events of an element are emitted while trace_is_on(): always if it reports an error. */
+/*
+ * Whether the events of an element are emitted while trace_is_on(): always if it reports an error.
+ */
 static inline bool trace_wants_element(const struct cell *cell)
 {
 	return trace_packets_are_on() || cell->type == CELL_FAULT || cell->type == CELL_NAK ||

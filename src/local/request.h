@@ -11,7 +11,10 @@
 /* The element type of the WQE's messages or request. */
 enum cell_type request_cell_type(const struct send_wqe *wqe);
 
-/* The opcode (enum ibv_wr_opcode) of an element with a request that has a response of its own; -ENOENT: another element. */
+/*
+ * The opcode (enum ibv_wr_opcode) of an element with a request that has a response of its own;
+ * -ENOENT: another element.
+ */
 int request_opcode_of_cell(uint8_t cell_type) __attribute__((warn_unused_result));
 
 /*
@@ -24,9 +27,10 @@ enum vendor_err request_encode(struct qp *qp, struct send_wqe *wqe, struct cell 
 bool request_mtu_admits(const struct qp *qp, const struct cell *cell, uint32_t length_bytes);
 
 /*
- * Whether the packets of a message or of READ data would fit the path MTU of the QP. A packet that another one follows must have
- * exactly that payload (IBA 1.x §9.7.4.1). Messages are not divided into packets here. So the path MTU of the sender's QP is compared,
- * which the first element contains if it has CELL_FAR. Without CELL_FAR the message is shorter than any path MTU.
+ * Whether the packets of a message or of READ data would fit the path MTU of the QP. A packet that
+ * another one follows must have exactly that payload (IBA 1.x §9.7.4.1). Messages are not divided
+ * into packets here. So the path MTU of the sender's QP is compared, which the first element
+ * contains if it has CELL_FAR. Without CELL_FAR the message is shorter than any path MTU.
  */
 static inline bool request_mtu_fits(const struct qp *qp, const struct cell *cell,
 				    uint32_t length_bytes)

@@ -22,26 +22,32 @@
 #include "local/requester.h"
 
 /*
- * The requester. WQEs [una, nxt) are outstanding, WQEs [nxt, head) have not been sent. A message is complete when the peer's
- * response acknowledges it. One-sided operations are complete when the bytes have been moved, UC messages when they have been
- * sent. READs and atomics are marked SEND_WQE_DONE by their response data, ATOMIC WRITEs and FLUSHes by a response without
- * data. WQEs complete in order.
+ * The requester. WQEs [una, nxt) are outstanding, WQEs [nxt, head) have not been sent. A message is
+ * complete when the peer's response acknowledges it. One-sided operations are complete when the
+ * bytes have been moved, UC messages when they have been sent. READs and atomics are marked
+ * SEND_WQE_DONE by their response data, ATOMIC WRITEs and FLUSHes by a response without data. WQEs
+ * complete in order.
  */
 
 /* Bytes that one QP may move in one turn, before other QPs run. */
 #define TURN_BYTES (8u * 1024 * 1024)
 
 /*
- * Maximum time between the end of the peer's process and the failure of outstanding WQEs. No response can arrive in this
- * time. A program that ends normally may leave requests of the peer unprocessed. The peer must be able to poll its
- * successful completions before these requests fail, as with a NIC, which reports the failure only after its retries.
+ * Maximum time between the end of the peer's process and the failure of outstanding WQEs. No
+ * response can arrive in this time. A program that ends normally may leave requests of the peer
+ * unprocessed. The peer must be able to poll its successful completions before these requests fail,
+ * as with a NIC, which reports the failure only after its retries.
  */
 #define DEATH_WAIT_NS 100000000ull
 
-/* The path of a message (send_wqe.path), chosen when the WQE is first processed and kept until it completes. */
+/*
+ * The path of a message (send_wqe.path), chosen when the WQE is first processed and kept until it
+ * completes.
+ */
 enum path {
 	PATH_OPEN,
-	PATH_DIRECT, /* one-sided; a retransmission of the immediate must not move the bytes again */
+	/* one-sided; a retransmission of the immediate must not move the bytes again */
+	PATH_DIRECT,
 	PATH_RING,
 };
 
@@ -57,7 +63,10 @@ static void restart(struct send_wqe *wqe)
 	wqe->done_bytes = 0;
 }
 
-/* The completion status for a result of the responder's checks (IBA 1.x §9.9.2.3, table of requester errors). */
+/*
+ * The completion status for a result of the responder's checks (IBA 1.x §9.9.2.3, table of
+ * requester errors).
+ */
 static enum ibv_wc_status result_status(enum access_result result)
 {
 	switch (result) {
@@ -134,12 +143,18 @@ void local_requester_succeed(struct local_qp *lqp)
 	sq_retire(lqp->qp, IBV_WC_SUCCESS, VENDOR_ERR_NONE);
 }
 
-/* Reports a failed check of a one-sided operation to the peer, whose QP then enters ERR as if its responder had checked. */
+/*
+ * Reports a failed check of a one-sided operation to the peer, whose QP then enters ERR as if its
+ * responder had checked.
+ */
 static void send_fault(struct local_qp *lqp, const struct send_wqe *wqe, enum access_result result)
 {
 	struct cell *cell = ring_reserve(&lqp->peer->tx, 0, NULL);
 
-	/* If the FIFO is full, the report is lost. The peer's QP then stays up until the connection manager disconnects it. */
+	/*
+	 * If the FIFO is full, the report is lost. The peer's QP then stays up until the connection
+	 * manager disconnects it.
+	 */
 	if (!cell)
 		return;
 	cell->type = CELL_FAULT;
@@ -182,7 +197,10 @@ static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint3
 		local_requester_retry_not_ready(lqp);
 		return STEP_STOP;
 	case ONESIDED_CUT_OFF:
-		/* The peer's memory is not accessible any more: from now on the peer's engine executes the operations. */
+		/*
+		 * The peer's memory is not accessible any more: from now on the peer's engine
+		 * executes the operations.
+		 */
 		lqp->peer->can_reach_memory = false;
 		wqe->path = PATH_OPEN;
 		wqe->done_bytes = 0;
@@ -199,7 +217,9 @@ static enum step step_onesided(struct local_qp *lqp, struct send_wqe *wqe, uint3
 			trace_one_sided(lqp, wqe, result);
 		break;
 	}
-	/* UC does not report a refused message (IBA 1.x §9.8.3.2). It is lost with its immediate. */
+	/*
+	 * UC does not report a refused message (IBA 1.x §9.8.3.2). It is lost with its immediate.
+	 */
 	is_refused = result != ACCESS_OK || moved == ONESIDED_NOT_READY;
 	if (result != ACCESS_OK && local_requester_is_reliable(lqp)) {
 		send_fault(lqp, wqe, result);
@@ -246,7 +266,10 @@ static unsigned int fill_last(const struct send_wqe *wqe, struct cell *cell)
 	return flags;
 }
 
-/* The WQE at nxt failed locally. If preceding WQEs are outstanding, the failure is reported after they complete. */
+/*
+ * The WQE at nxt failed locally. If preceding WQEs are outstanding, the failure is reported after
+ * they complete.
+ */
 static enum step fail_in_order(struct local_qp *lqp, enum ibv_wc_status status,
 			       enum vendor_err vendor_err)
 {
@@ -281,7 +304,9 @@ static enum step step_message(struct local_qp *lqp, struct send_wqe *wqe, bool i
 			payload = cell->data;
 		err = sge_copy_from(lqp->qp, wqe, at, payload, bytes);
 		if (err) {
-			/* The peer discards the fragments that it received when its QP is closed. */
+			/*
+			 * The peer discards the fragments that it received when its QP is closed.
+			 */
 			return fail_in_order(lqp, IBV_WC_LOC_PROT_ERR, err);
 		}
 		fill_head(lqp, wqe, cell);
@@ -347,7 +372,10 @@ static void executed(struct local_qp *lqp, struct send_wqe *wqe)
 		local_requester_succeed(lqp);
 }
 
-/* Whether the data of a WRITE with immediate has been written and only the immediate has to be sent. */
+/*
+ * Whether the data of a WRITE with immediate has been written and only the immediate has to be
+ * sent.
+ */
 static bool is_in_place(const struct send_wqe *wqe)
 {
 	return wqe_has_imm(wqe) && wqe->length_bytes && wqe->done_bytes == wqe->length_bytes;
@@ -424,7 +452,10 @@ static enum step step(struct local_qp *lqp, uint32_t *budget_bytes)
 	}
 }
 
-/* Once, before the first message: reports another path MTU of the peer also if no message is long enough to be refused. */
+/*
+ * Once, before the first message: reports another path MTU of the peer also if no message is long
+ * enough to be refused.
+ */
 static void compare_path_mtu(struct local_qp *lqp)
 {
 	uint32_t qpn = lqp->qp->attr.dest_qp_num, mtu = lqp->qp->attr.path_mtu, peers_mtu;
@@ -442,7 +473,10 @@ static void compare_path_mtu(struct local_qp *lqp)
 		failure_warn_mtu(lqp->qp, mtu_code_bytes(mtu), mtu_code_bytes(peers_mtu));
 }
 
-/* As peer_get(), for a QP whose remote QPN had no owner when the QP was bound. A process may have acquired it since. */
+/*
+ * As peer_get(), for a QP whose remote QPN had no owner when the QP was bound. A process may have
+ * acquired it since.
+ */
 static int local_requester_find_peer(struct local_qp *lqp)
 {
 	struct qp *qp = lqp->qp;
@@ -463,7 +497,9 @@ static int local_requester_find_peer(struct local_qp *lqp)
 	return 0;
 }
 
-/* The peer's process has ended: outstanding WQEs fail after one ACK timeout, at most DEATH_WAIT_NS. */
+/*
+ * The peer's process has ended: outstanding WQEs fail after one ACK timeout, at most DEATH_WAIT_NS.
+ */
 static void run_with_dead_peer(struct local_qp *lqp)
 {
 	uint64_t wait_ns = requester_ack_timeout_ns(lqp->qp);

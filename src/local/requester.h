@@ -17,15 +17,18 @@ static inline bool local_requester_is_reliable(const struct local_qp *lqp)
 /* Completes the oldest WQE with success. */
 void local_requester_succeed(struct local_qp *lqp);
 
-/* The peer refused the oldest WQE: status and vendor error of its completion follow from the responder's result. */
+/*
+ * The peer refused the oldest WQE: status and vendor error of its completion follow from the
+ * responder's result.
+ */
 void local_requester_fail_refused(struct local_qp *lqp, enum access_result result);
 
 /* Sends nothing until the timeout has passed; 0: until another event ends the wait. */
 void local_requester_wait_for(struct local_qp *lqp, enum local_wait wait, uint64_t timeout_ns);
 
 /*
- * local_requester_rewind() marks all outstanding WQEs for retransmission. The retry functions start the RNR timer or the ACK timer,
- * or fail the oldest WQE if no retries are left.
+ * local_requester_rewind() marks all outstanding WQEs for retransmission. The retry functions start
+ * the RNR timer or the ACK timer, or fail the oldest WQE if no retries are left.
  */
 void local_requester_rewind(struct local_qp *lqp);
 void local_requester_retry_rnr(struct local_qp *lqp, uint32_t timer_code);

@@ -13,9 +13,9 @@
 #include "local/request.h"
 
 /*
- * The responder. The FIFO neither loses nor reorders messages. A message is out of sequence only after an RNR or
- * CELL_NOT_READY response: the responder drops the messages that the requester sent after the refused one. The requester
- * retransmits them.
+ * The responder. The FIFO neither loses nor reorders messages. A message is out of sequence only
+ * after an RNR or CELL_NOT_READY response: the responder drops the messages that the requester sent
+ * after the refused one. The requester retransmits them.
  */
 
 static bool local_responder_is_reliable(const struct local_qp *lqp)
@@ -44,8 +44,8 @@ static void local_responder_drop(struct local_qp *lqp)
 }
 
 /*
- * The asynchronous event of the responder's QP when it enters ERR (IBA 1.x §9.9.2.4). No event if a failed receive WQE
- * reports the error.
+ * The asynchronous event of the responder's QP when it enters ERR (IBA 1.x §9.9.2.4). No event if a
+ * failed receive WQE reports the error.
  */
 static enum ibv_event_type result_event(enum access_result result)
 {
@@ -67,8 +67,8 @@ static enum ibv_event_type result_event(enum access_result result)
 }
 
 /*
- * A message failed the responder's checks. RC: sends a NAK, and both QPs enter ERR. UC: drops the message; the QP enters ERR
- * only if a receive WQE failed.
+ * A message failed the responder's checks. RC: sends a NAK, and both QPs enter ERR. UC: drops the
+ * message; the QP enters ERR only if a receive WQE failed.
  */
 static void refuse_message(struct local_qp *lqp, uint32_t ssn, enum access_result result)
 {
@@ -113,7 +113,10 @@ static void local_responder_turn_away(struct local_qp *lqp, uint32_t ssn)
 		list_add_tail(&qp->waiting_recv_node, &qp->srq->waiting_recv);
 }
 
-/* The report contains the length of the first packet that the sender would send. The path MTU in the cell can be false. */
+/*
+ * The report contains the length of the first packet that the sender would send. The path MTU in
+ * the cell can be false.
+ */
 static enum access_result refuse_mtu(struct local_qp *lqp, const struct cell *cell)
 {
 	uint32_t own_bytes = mtu_code_bytes(lqp->qp->attr.path_mtu);
@@ -140,7 +143,10 @@ static enum access_result local_responder_begin(struct local_qp *lqp, const stru
 	if (cell->type == CELL_SEND)
 		return inbound_begin_recv(lqp->qp, in);
 	if (cell->flags & CELL_PLACED) {
-		/* Only a peer that can access our memory can have placed the data. Otherwise the length is false. */
+		/*
+		 * Only a peer that can access our memory can have placed the data. Otherwise the
+		 * length is false.
+		 */
 		if (!lqp->peer->may_reach_ours || cell->length > MAX_MSG_BYTES)
 			return ACCESS_QP_RIGHTS;
 		inbound_begin_placed(in, cell->length);
@@ -167,8 +173,8 @@ static enum access_result local_responder_finish(struct local_qp *lqp, const str
 }
 
 /*
- * Whether the message that begins with this cell is lost by a fault. The requester of an RC QP is asked for it again: it waits
- * for the ACK timeout, and the retry counts.
+ * Whether the message that begins with this cell is lost by a fault. The requester of an RC QP is
+ * asked for it again: it waits for the ACK timeout, and the retry counts.
  */
 static bool is_lost_message(struct local_qp *lqp, const struct cell *cell)
 {
@@ -180,9 +186,9 @@ static bool is_lost_message(struct local_qp *lqp, const struct cell *cell)
 }
 
 /*
- * Whether the request belongs to an earlier connection of both QPs, or to a connection whose sq_psn is not our rq_psn. A NIC drops
- * it, and the requester fails when its retries are exhausted. Here a refusal has the same result; a requester that has been
- * reset ignores it.
+ * Whether the request belongs to an earlier connection of both QPs, or to a connection whose sq_psn
+ * is not our rq_psn. A NIC drops it, and the requester fails when its retries are exhausted. Here a
+ * refusal has the same result; a requester that has been reset ignores it.
  */
 static bool is_of_other_connection(struct local_qp *lqp, const struct cell *cell)
 {
@@ -243,7 +249,10 @@ static void take_message(struct local_qp *lqp, const struct cell *cell, const ui
 	}
 }
 
-/* Whether this is the end of a message with a receive completion for which the peer could wake the application. */
+/*
+ * Whether this is the end of a message with a receive completion for which the peer could wake the
+ * application.
+ */
 static bool may_wake(const struct local_qp *lqp, const struct cell *cell)
 {
 	return (cell->flags & CELL_LAST) && (cell->type == CELL_SEND || cell->flags & CELL_IMM) &&
@@ -364,7 +373,10 @@ void responder_recv_posted(struct local_qp *lqp)
 	local_set_response_pending(lqp);
 }
 
-/* If a message is partly received, CELL_NOT_READY makes the requester retry. Further fragments get no response. */
+/*
+ * If a message is partly received, CELL_NOT_READY makes the requester retry. Further fragments get
+ * no response.
+ */
 void responder_abandon(struct local_qp *lqp)
 {
 	bool was_inside = lqp->rx.is_inside;
@@ -379,7 +391,10 @@ void responder_abandon(struct local_qp *lqp)
 	local_finish_turn(lqp->peer);
 }
 
-/* Discards the first incomplete READ response and all following responses. The requester retries them and is refused. */
+/*
+ * Discards the first incomplete READ response and all following responses. The requester retries
+ * them and is refused.
+ */
 void responder_stop_reads(struct local_qp *lqp)
 {
 	for (uint32_t at = lqp->rx.jobs_tail; at != lqp->rx.jobs_head; at++) {
@@ -396,8 +411,9 @@ void responder_stop_reads(struct local_qp *lqp)
 }
 
 /*
- * The QP is closed. A partly received message and the responses for which the FIFO has no space are discarded. A refusal of
- * the oldest request among them is stored in the peer and sent later; it acknowledges all preceding requests.
+ * The QP is closed. A partly received message and the responses for which the FIFO has no space are
+ * discarded. A refusal of the oldest request among them is stored in the peer and sent later; it
+ * acknowledges all preceding requests.
  */
 void responder_unbind(struct local_qp *lqp)
 {

@@ -5,8 +5,8 @@
 #include "local/local.h"
 
 /*
- * The responder's responses. Pending responses are stored in the QP: a full FIFO delays responses but does not lose them,
- * and several pending ACKs are coalesced into one.
+ * The responder's responses. Pending responses are stored in the QP: a full FIFO delays responses
+ * but does not lose them, and several pending ACKs are coalesced into one.
  */
 
 static struct cell *reserve(struct peer *peer, enum cell_type type, uint32_t dst_qpn,
@@ -69,8 +69,8 @@ static bool send_done(struct local_qp *lqp, const struct response_job *job)
 }
 
 /*
- * Sends one fragment of a READ response. Each fragment is checked again because the MR can be deregistered in between. false: the FIFO
- * is full.
+ * Sends one fragment of a READ response. Each fragment is checked again because the MR can be
+ * deregistered in between. false: the FIFO is full.
  */
 static bool local_response_send_read_data(struct local_qp *lqp, struct response_job *job)
 {
@@ -113,7 +113,10 @@ static bool send_read(struct local_qp *lqp, struct response_job *job)
 		if (!local_response_send_read_data(lqp, job))
 			return false;
 	}
-	/* The region was deregistered, or a fault rule denies the access. The READ was accepted, so that the QP does not enter ERR. */
+	/*
+	 * The region was deregistered, or a fault rule denies the access. The READ was accepted, so
+	 * that the QP does not enter ERR.
+	 */
 	if (job->failure != ACCESS_OK && job->failure != ACCESS_GONE &&
 	    !send_short(lqp, CELL_NAK, job->ssn, ACCESS_RKEY))
 		return false;
@@ -167,7 +170,10 @@ static bool send_ack(struct local_qp *lqp)
 static bool local_response_send(struct local_qp *lqp)
 {
 	if (lqp->rx.ack_pending) {
-		/* Acknowledges all messages before the next expected one; RNR or refused messages are not included. */
+		/*
+		 * Acknowledges all messages before the next expected one; RNR or refused messages
+		 * are not included.
+		 */
 		if (!send_ack(lqp))
 			return false;
 		lqp->rx.ack_pending = false;
@@ -213,16 +219,17 @@ void responder_respond_all(struct peer *peer)
 		list_del(&lqp->response_node);
 	}
 	/*
-	 * Refusals are sent last. The one of responder_unbind() acknowledges all preceding messages. Before the QP's own NAK it
-	 * would acknowledge the message that moved the QP to ERR.
+	 * Refusals are sent last. The one of responder_unbind() acknowledges all preceding
+	 * messages. Before the QP's own NAK it would acknowledge the message that moved the QP to
+	 * ERR.
 	 */
 	response_refusals(peer);
 }
 
 /*
- * Only the refusal of the oldest message of a connection is stored, because the requester ignores any other. The messages do not always
- * arrive in the order of their ssn: the requester may have repeated them. No message is older than that of a refusal which
- * acknowledges.
+ * Only the refusal of the oldest message of a connection is stored, because the requester ignores
+ * any other. The messages do not always arrive in the order of their ssn: the requester may have
+ * repeated them. No message is older than that of a refusal which acknowledges.
  */
 void responder_refuse_request(struct peer *peer, const struct refusal *refusal)
 {
@@ -246,9 +253,10 @@ void responder_refuse_request(struct peer *peer, const struct refusal *refusal)
 }
 
 /*
- * Refuses a request for a QP that does not exist or cannot receive. Only the first cell of a message gets a response: a QP
- * that is closed while it receives a message refuses that message itself (responder_abandon(), responder_unbind()). This
- * refusal acknowledges nothing: the preceding messages may have been refused, too.
+ * Refuses a request for a QP that does not exist or cannot receive. Only the first cell of a
+ * message gets a response: a QP that is closed while it receives a message refuses that message
+ * itself (responder_abandon(), responder_unbind()). This refusal acknowledges nothing: the
+ * preceding messages may have been refused, too.
  */
 void responder_refuse(struct peer *peer, const struct cell *cell)
 {

@@ -30,7 +30,9 @@ void local_requester_retry_not_ready(struct local_qp *lqp)
 	qp_assert_locked(lqp->qp);
 	if (!local_requester_is_reliable(lqp))
 		return;
-	/* The WQE fails when the ACK timeout has passed retry_cnt + 1 times (IBA 1.x §9.9.2.1.1). */
+	/*
+	 * The WQE fails when the ACK timeout has passed retry_cnt + 1 times (IBA 1.x §9.9.2.1.1).
+	 */
 	if (!lqp->tx.retries_left && lqp->tx.has_waited_last) {
 		requester_fail(lqp->qp, IBV_WC_RETRY_EXC_ERR, VENDOR_ERR_NO_RESPONSE);
 		return;
@@ -53,8 +55,8 @@ void local_requester_retry_rnr(struct local_qp *lqp, uint32_t timer_code)
 	lqp->tx.rnr_code = (uint8_t)timer_code;
 	lqp->qp->usage->rnr_naks++;
 	/*
-	 * CELL_READY has ended the wait early, and another QP of the SRQ took the receive. A retry is counted at the end of the RNR
-	 * timer only (IBA 1.x §9.7.5.2.8).
+	 * CELL_READY has ended the wait early, and another QP of the SRQ took the receive. A retry
+	 * is counted at the end of the RNR timer only (IBA 1.x §9.7.5.2.8).
 	 */
 	if (now_ns < lqp->tx.rnr_until_ns) {
 		local_requester_wait_for(lqp, WAIT_RNR, lqp->tx.rnr_until_ns - now_ns);

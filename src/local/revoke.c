@@ -15,13 +15,17 @@
 #include "local/local.h"
 
 /*
- * The owner's half of the protocol of docs/memory-safety.md. A peer announces an access and then reads the owner's entries.
- * The owner withdraws an entry and then reads the announcements. Therefore either the peer finds the entry withdrawn or the
- * owner finds the announcement. The owner does not wait for a thread that has ended or is stopped outside of the system call
- * that moves the bytes: the restartable sequence (guarded_copy.h) compares the words again before it enters the call.
+ * The owner's half of the protocol of docs/memory-safety.md. A peer announces an access and then
+ * reads the owner's entries. The owner withdraws an entry and then reads the announcements.
+ * Therefore either the peer finds the entry withdrawn or the owner finds the announcement. The
+ * owner does not wait for a thread that has ended or is stopped outside of the system call that
+ * moves the bytes: the restartable sequence (guarded_copy.h) compares the words again before it
+ * enters the call.
  */
 
-/* Number of times that announcements are read before the first sleep. An access takes microseconds. */
+/*
+ * Number of times that announcements are read before the first sleep. An access takes microseconds.
+ */
 #define SPINS 1000
 /* Sleep between later reads, with engine.lock released. */
 #define NAP_NS 50000
@@ -31,8 +35,9 @@
 #define PROC_BYTES    512
 
 /*
- * Kernel functions in which a thread sleeps that is frozen or dumps core on its return from a system call or an interrupt.
- * __refrigerator is not in the list: before Linux 6.1 the freezer of cgroup v1 also holds threads there during a system call.
+ * Kernel functions in which a thread sleeps that is frozen or dumps core on its return from a
+ * system call or an interrupt. __refrigerator is not in the list: before Linux 6.1 the freezer of
+ * cgroup v1 also holds threads there during a system call.
  */
 static const char *const harmless_wchans[] = {"do_freezer_trap", "get_signal",
 					      "coredump_task_exit"};
@@ -62,7 +67,10 @@ static bool read_proc(pid_t pid, pid_t tid, const char *file, char *text)
 	return true;
 }
 
-/* The state letter of proc_pid_stat(5); 0: unknown. It follows the command name, which can contain any character. */
+/*
+ * The state letter of proc_pid_stat(5); 0: unknown. It follows the command name, which can contain
+ * any character.
+ */
 static char thread_state(pid_t pid, pid_t tid)
 {
 	char text[PROC_BYTES];
@@ -75,8 +83,9 @@ static char thread_state(pid_t pid, pid_t tid)
 }
 
 /*
- * Whether the thread still belongs to the process that wrote the peer's segment, and that process has not called exec(): the
- * probe word is at the address in the segment. Returns true for errors that do not prove the contrary.
+ * Whether the thread still belongs to the process that wrote the peer's segment, and that process
+ * has not called exec(): the probe word is at the address in the segment. Returns true for errors
+ * that do not prove the contrary.
  */
 static bool has_same_image(const struct peer *peer, pid_t tid)
 {
@@ -113,9 +122,9 @@ static bool is_outside_syscalls(pid_t pid, pid_t tid)
 }
 
 /*
- * Whether the thread that made the peer's announcement cannot move bytes any more without another check. T: stopped by a
- * signal on the return to user mode; an interrupted restartable sequence is aborted there. t: stopped by a tracer, possibly
- * at the entry of a system call.
+ * Whether the thread that made the peer's announcement cannot move bytes any more without another
+ * check. T: stopped by a signal on the return to user mode; an interrupted restartable sequence is
+ * aborted there. t: stopped by a tracer, possibly at the entry of a system call.
  */
 static bool is_harmless(const struct peer *peer)
 {
@@ -143,7 +152,10 @@ static bool is_harmless(const struct peer *peer)
 	return !has_same_image(peer, tid);
 }
 
-/* Announcements of a peer that was never admitted are ignored, because the peer cannot access our memory. */
+/*
+ * Announcements of a peer that was never admitted are ignored, because the peer cannot access our
+ * memory.
+ */
 static uint64_t announcement(const struct peer *peer)
 {
 	return peer->was_admitted ? atomic_load(&peer->rx.shared->accessing) : 0;
@@ -166,7 +178,10 @@ static const struct peer *find_user(const struct local *local, const struct targ
 	return NULL;
 }
 
-/* Waits until no peer accesses the target. 0, or -EBUSY and *pid, the process that still accesses it. */
+/*
+ * Waits until no peer accesses the target. 0, or -EBUSY and *pid, the process that still accesses
+ * it.
+ */
 static int wait_for_peers(struct engine *engine, const struct target *target, pid_t *pid)
 {
 	struct local *local = local_of(engine);
@@ -242,9 +257,9 @@ int revoke_qp(struct qp *qp)
 }
 
 /*
- * Whether the state of the peer's threads can be read by the thread ids that the peer announces. The id of its engine thread
- * must refer to the process that wrote the segment. /proc must contain that thread under the same ids and must belong to our
- * PID namespace.
+ * Whether the state of the peer's threads can be read by the thread ids that the peer announces.
+ * The id of its engine thread must refer to the process that wrote the segment. /proc must contain
+ * that thread under the same ids and must belong to our PID namespace.
  */
 static bool can_watch(const struct peer *peer)
 {

@@ -6,13 +6,15 @@
 
 #include <string.h>
 
-/* Cells or bytes that are freed at once, to reduce cache line transfers between writer and reader. */
+/*
+ * Cells or bytes that are freed at once, to reduce cache line transfers between writer and reader.
+ */
 #define RELEASE_CELLS (RING_CELLS / 8)
 #define RELEASE_BYTES (RING_DATA_BYTES / 8)
 
 /*
- * The reader's processor has the lines of the cells that it has read. The writer fetches the line of a cell this number of cells
- * before it fills the cell.
+ * The reader's processor has the lines of the cells that it has read. The writer fetches the line
+ * of a cell this number of cells before it fills the cell.
  */
 #define PREFETCH_CELLS 8
 
@@ -28,7 +30,9 @@ void ring_reader_init(struct ring_reader *reader, struct ring_shared *shared)
 	reader->shared = shared;
 }
 
-/* Reads the reader's tail. A tail outside of [writer->tail, writer->head] is invalid and ignored. */
+/*
+ * Reads the reader's tail. A tail outside of [writer->tail, writer->head] is invalid and ignored.
+ */
 static void refresh_tail(struct ring_writer *writer)
 {
 	uint32_t tail = atomic_load_explicit(&writer->shared->tail, memory_order_acquire);
@@ -47,8 +51,8 @@ bool ring_has_passed(struct ring_writer *writer, uint32_t position)
 }
 
 /*
- * The position of far_bytes contiguous bytes in the data area, or -1. Payload does not wrap around: the rest of the area is
- * skipped.
+ * The position of far_bytes contiguous bytes in the data area, or -1. Payload does not wrap around:
+ * the rest of the area is skipped.
  */
 static int64_t data_place(const struct ring_writer *writer, uint32_t far_bytes)
 {
@@ -109,8 +113,9 @@ static inline void ring_publish_cell(struct ring_writer *writer, struct cell *ce
 }
 
 /*
- * The event precedes the store that makes the cell valid, so that the time of the reader's event is later. The peer can change the
- * cell at any time, so the event is of a copy, and the place of the payload comes from private memory.
+ * The event precedes the store that makes the cell valid, so that the time of the reader's event is
+ * later. The peer can change the cell at any time, so the event is of a copy, and the place of the
+ * payload comes from private memory.
  */
 PROBE_COLD static void commit_traced(struct ring_writer *writer, struct cell *cell)
 {

@@ -13,21 +13,24 @@
 #include "ipc/msg.h"
 
 /*
- * One direction of a pair: a FIFO of 64-byte elements (struct cell), written by one process and read by the other. A separate
- * area holds payload that does not fit into a cell (out-of-line payload).
+ * One direction of a pair: a FIFO of 64-byte elements (struct cell), written by one process and
+ * read by the other. A separate area holds payload that does not fit into a cell (out-of-line
+ * payload).
  *
- * A cell is valid when its `seq` is its position + 1. The reader therefore accesses one cache line for each message and
- * needs no head index. The reader frees several cells at once by advancing `tail`. Freeing a cell also frees its out-of-line
- * payload; the writer stores the end of each payload in private memory. The writer accepts a new tail only between its last
- * known tail and its head. The reader copies a cell before it checks and uses the fields.
+ * A cell is valid when its `seq` is its position + 1. The reader therefore accesses one cache line
+ * for each message and needs no head index. The reader frees several cells at once by advancing
+ * `tail`. Freeing a cell also frees its out-of-line payload; the writer stores the end of each
+ * payload in private memory. The writer accepts a new tail only between its last known tail and its
+ * head. The reader copies a cell before it checks and uses the fields.
  *
- * A reader that sets `reader_sleeps` and a writer that sets `writer_waits` request a doorbell from the other side. The other
- * side executes a memory fence before it reads the request. While a process polls, it requests no doorbells and sets
- * `reader_polls` in the FIFOs that it reads; then its peers need no fence. Before it requests doorbells again, it clears
- * `reader_polls` and executes barrier_processes() (base/barrier.h). The writer
- * may access the reader's memory while the reader has set `admitted`. The writer announces such an access in `accessing`
- * (ring_access()) after it stored the id of its thread in `accessing_tid`. The reader's calls that revoke a memory region or
- * a queue pair wait until the access ends (docs/memory-safety.md).
+ * A reader that sets `reader_sleeps` and a writer that sets `writer_waits` request a doorbell from
+ * the other side. The other side executes a memory fence before it reads the request. While a
+ * process polls, it requests no doorbells and sets `reader_polls` in the FIFOs that it reads; then
+ * its peers need no fence. Before it requests doorbells again, it clears `reader_polls` and
+ * executes barrier_processes() (base/barrier.h). The writer may access the reader's memory while
+ * the reader has set `admitted`. The writer announces such an access in `accessing` (ring_access())
+ * after it stored the id of its thread in `accessing_tid`. The reader's calls that revoke a memory
+ * region or a queue pair wait until the access ends (docs/memory-safety.md).
  */
 #define RING_CELLS	     2048u
 #define RING_DATA_BYTES	     (1024u * 1024)
@@ -42,24 +45,28 @@ enum cell_type {
 	CELL_NONE,
 	/* requests */
 	CELL_SEND,
-	CELL_WRITE, /* CELL_PLACED: the requester has written the data; only the immediate is delivered */
+	/* CELL_PLACED: the requester has written the data; only the immediate is delivered */
+	CELL_WRITE,
 	CELL_READ,
 	CELL_COMPARE_SWAP,
 	CELL_FETCH_ADD,
 	CELL_ATOMIC_WRITE, /* the payload is in `data` */
 	CELL_FLUSH,	   /* imm_or_code: see cell_flush() */
 	/*
-	 * A one-sided operation failed with imm_or_code: the responder's QP enters ERR. remote_addr, rkey, length, access: its range
-	 * and the access that it needs; ssn: of the next message.
+	 * A one-sided operation failed with imm_or_code: the responder's QP enters ERR.
+	 * remote_addr, rkey, length, access: its range and the access that it needs; ssn: of the
+	 * next message.
 	 */
 	CELL_FAULT,
 	/* responses */
 	CELL_ACK, /* all messages up to and including ssn were executed */
-	CELL_NAK, /* all messages before ssn were executed; ssn failed with imm_or_code, an access_result */
-	CELL_RNR, /* all before ssn executed; no receive WQE for ssn; imm_or_code is the RNR timer field */
+	/* all messages before ssn were executed; ssn failed with imm_or_code, an access_result */
+	CELL_NAK,
+	/* all before ssn executed; no receive WQE for ssn; imm_or_code is the RNR timer field */
+	CELL_RNR,
 	/*
-	 * The destination QP of ssn does not exist or cannot receive. imm_or_code: CELL_ACKNOWLEDGES if all messages before ssn
-	 * were executed; otherwise 0.
+	 * The destination QP of ssn does not exist or cannot receive. imm_or_code:
+	 * CELL_ACKNOWLEDGES if all messages before ssn were executed; otherwise 0.
 	 */
 	CELL_NOT_READY,
 	CELL_READY,	/* a receive was posted after an RNR */
@@ -70,7 +77,8 @@ enum cell_type {
 	CELL_XRC_FORWARD,   /* payload: a message of core/xrc_forward_msg.h */
 	CELL_SHARE_REQUEST, /* the sender asks for the memory object of the MR `rkey` (share.h) */
 	CELL_SHARE_GONE,    /* a memory object of the sender is not published any more */
-	CELL_CHANNEL_REQUEST, /* the sender asks for the descriptor of the completion channel `rkey` (channel_copy.h) */
+	/* the sender asks for the descriptor of the completion channel `rkey` (channel_copy.h) */
+	CELL_CHANNEL_REQUEST,
 	CELL_TYPE_COUNT
 };
 
@@ -97,12 +105,17 @@ struct cell {
 	uint32_t length; /* of the whole message, bytes */
 	uint64_t remote_addr;
 	uint32_t rkey; /* or the key to invalidate */
-	uint32_t imm_or_code; /* immediate (big-endian), type and level of a FLUSH, or code of a response */
+	/* immediate (big-endian), type and level of a FLUSH, or code of a response */
+	uint32_t imm_or_code;
 	union {
 		uint8_t data[RING_CELL_DATA_BYTES];
 		struct { /* CELL_FAR */
 			uint32_t data_offset;
-			uint8_t path_mtu; /* enum ibv_mtu, of the sender's QP; in the first cell of a message or of READ data */
+			/*
+			 * enum ibv_mtu, of the sender's QP; in the first cell of a message or of
+			 * READ data
+			 */
+			uint8_t path_mtu;
 		};
 		uint32_t access; /* CELL_FAULT: enum ibv_access_flags */
 		struct {
@@ -113,9 +126,10 @@ struct cell {
 };
 
 /*
- * The ssn of the first message after that PSN was set: both sides compute it, the requester from sq_psn, the responder from
- * rq_psn. Cells of an earlier connection of the same two QPs differ in it (docs/adr/0060). The multiplier is odd, so that different PSNs
- * have different results, and near 2^32 divided by the golden ratio, so that PSNs with a small difference have distant results
+ * The ssn of the first message after that PSN was set: both sides compute it, the requester from
+ * sq_psn, the responder from rq_psn. Cells of an earlier connection of the same two QPs differ in
+ * it (docs/adr/0060). The multiplier is odd, so that different PSNs have different results, and
+ * near 2^32 divided by the golden ratio, so that PSNs with a small difference have distant results
  * (multiplicative hashing, Knuth, The Art of Computer Programming, volume 3, §6.4).
  */
 static inline uint32_t ring_first_ssn(uint32_t psn)
@@ -136,7 +150,8 @@ struct ring_shared {
 	_Atomic uint32_t reader_polls; /* written by the reader */
 	_Alignas(64) _Atomic uint32_t writer_waits;
 	_Atomic uint32_t
-		shards_used; /* by the writer; in the first pair only: bit i: it uses pair_memory.pairs[i] */
+		/* by the writer; in the first pair only: bit i: it uses pair_memory.pairs[i] */
+		shards_used;
 	_Alignas(64) _Atomic uint64_t accessing; /* 0: no access */
 	_Atomic uint32_t accessing_tid;
 	_Alignas(64) _Atomic uint64_t admitted; /* written by the reader; 0: not admitted */
@@ -166,8 +181,8 @@ struct ring_pair {
 };
 
 /*
- * The memory that two processes share. The pair of the shards a and b (core/shard.h) of the processes on sides 0 and 1 is
- * pairs[a * SHARDS + b]. Unused pairs take no memory.
+ * The memory that two processes share. The pair of the shards a and b (core/shard.h) of the
+ * processes on sides 0 and 1 is pairs[a * SHARDS + b]. Unused pairs take no memory.
  */
 struct pair_memory {
 	struct ring_pair pairs[SHARDS * SHARDS];
@@ -201,21 +216,31 @@ void ring_writer_init(struct ring_writer *writer, struct ring_shared *shared);
 void ring_reader_init(struct ring_reader *reader, struct ring_shared *shared);
 
 /*
- * Returns the next cell to fill, or NULL if the FIFO is full. If far_bytes is not 0, also reserves space in the data area:
- * *far points to it, and the cell's flags and data_offset refer to it. The reservation takes effect with ring_commit().
+ * Returns the next cell to fill, or NULL if the FIFO is full. If far_bytes is not 0, also reserves
+ * space in the data area: *far points to it, and the cell's flags and data_offset refer to it. The
+ * reservation takes effect with ring_commit().
  */
 struct cell *ring_reserve(struct ring_writer *writer, uint32_t far_bytes, uint8_t **far);
 void ring_commit(struct ring_writer *writer, struct cell *cell);
 /* Writes an element that is of no QP and has no payload. false: the FIFO is full. */
 bool ring_write_notice(struct ring_writer *writer, enum cell_type type, uint32_t rkey);
 
-/* Copies the next cell to *cell; false: the FIFO is empty. The payload stays valid until ring_release(). */
+/*
+ * Copies the next cell to *cell; false: the FIFO is empty. The payload stays valid until
+ * ring_release().
+ */
 bool ring_next(struct ring_reader *reader, struct cell *cell);
 
-/* The payload of a cell that ring_next() returned. NULL: the cell's offset or length is out of bounds. */
+/*
+ * The payload of a cell that ring_next() returned. NULL: the cell's offset or length is out of
+ * bounds.
+ */
 const uint8_t *ring_payload(const struct ring_reader *reader, const struct cell *cell);
 
-/* Frees the cell that ring_next() returned. `tail` is advanced after several cells, or by ring_publish(). */
+/*
+ * Frees the cell that ring_next() returned. `tail` is advanced after several cells, or by
+ * ring_publish().
+ */
 void ring_release(struct ring_reader *reader, const struct cell *cell);
 void ring_publish(struct ring_reader *reader);
 
@@ -227,8 +252,9 @@ static inline bool ring_has_next(const struct ring_reader *reader)
 }
 
 /*
- * Whether the process that reads this FIFO polls: it requests no doorbells, and finds what the caller has stored before. The
- * fence of the caller is barrier_light(), which has an effect only if this process is registered.
+ * Whether the process that reads this FIFO polls: it requests no doorbells, and finds what the
+ * caller has stored before. The fence of the caller is barrier_light(), which has an effect only if
+ * this process is registered.
  */
 static inline bool ring_reader_polls(const struct ring_writer *writer)
 {
@@ -237,12 +263,16 @@ static inline bool ring_reader_polls(const struct ring_writer *writer)
 	       atomic_load_explicit(&barrier_has_processes, memory_order_relaxed);
 }
 
-/* Whether the reader has freed all cells before `position`, a former value of head. Possibly false if that was 2^31 cells ago. */
+/*
+ * Whether the reader has freed all cells before `position`, a former value of head. Possibly false
+ * if that was 2^31 cells ago.
+ */
 bool ring_has_passed(struct ring_writer *writer, uint32_t position);
 
 /*
- * The bytes of the next fragment of a message of which `left` bytes remain. A fragment that is not the last one ends at a multiple of
- * 8 in the memory of the region, so that no aligned word is divided. `address` is that of the first byte.
+ * The bytes of the next fragment of a message of which `left` bytes remain. A fragment that is not
+ * the last one ends at a multiple of 8 in the memory of the region, so that no aligned word is
+ * divided. `address` is that of the first byte.
  */
 static inline uint32_t ring_fragment_bytes(uint64_t address, uint32_t left)
 {

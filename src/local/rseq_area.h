@@ -7,9 +7,10 @@
 #include <stdint.h>
 
 /*
- * Restartable sequences (rseq(2)) that compare words of shared memory, the guards, with the values with which an access was
- * checked. If the thread is preempted, migrated, stopped or signalled in the sequence, the kernel continues it at the abort
- * address. A thread that another process observes as stopped therefore cannot continue with an outdated check.
+ * Restartable sequences (rseq(2)) that compare words of shared memory, the guards, with the values
+ * with which an access was checked. If the thread is preempted, migrated, stopped or signalled in
+ * the sequence, the kernel continues it at the abort address. A thread that another process
+ * observes as stopped therefore cannot continue with an outdated check.
  */
 #define GUARDS 4
 
@@ -34,12 +35,15 @@ struct rseq_area {
 };
 
 /*
- * The area that the C library registered for this thread (glibc 2.35 or later, x86_64 or aarch64, a kernel with rseq(2)); NULL:
- * none, or the sequences are not available on this architecture.
+ * The area that the C library registered for this thread (glibc 2.35 or later, x86_64 or aarch64, a
+ * kernel with rseq(2)); NULL: none, or the sequences are not available on this architecture.
  */
 struct rseq_area *rseq_area_of_thread(void);
 
-/* Removes the pointer to the descriptor. The kernel must not keep it: the library may be unloaded later. */
+/*
+ * Removes the pointer to the descriptor. The kernel must not keep it: the library may be unloaded
+ * later.
+ */
 static inline void rseq_area_leave(struct rseq_area *area)
 {
 	*(volatile uint64_t *)&area->rseq_cs = 0;

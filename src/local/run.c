@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Executes the cells that peers have written, and continues what waited for space in their FIFOs. */
+/*
+ * Executes the cells that peers have written, and continues what waited for space in their FIFOs.
+ */
 #include "local/local.h"
 
 #include <string.h>
@@ -18,7 +20,10 @@
 
 /* Cells of one peer that are executed before those of the next peer. */
 #define RUN_CELLS 128
-/* Cells of all peers of other users that are executed in one run. The next run begins with the next peer. */
+/*
+ * Cells of all peers of other users that are executed in one run. The next run begins with the next
+ * peer.
+ */
 #define RUN_FOREIGN_CELLS 1024
 
 /* The QP may be in local.seeking. */
@@ -230,15 +235,18 @@ static unsigned int peer_run(struct peer *peer, unsigned int max_cells)
 	return done + waiting;
 }
 
-/* Limited to the size of the FIFO: a process whose connection to the daemon has ended may still be running and writing. */
+/*
+ * Limited to the size of the FIFO: a process whose connection to the daemon has ended may still be
+ * running and writing.
+ */
 void local_drain(struct peer *peer)
 {
 	execute_cells(peer, RING_CELLS);
 }
 
 /*
- * The number of cells that may be executed for peers of other users, whose work must not keep the threads of this process waiting
- * for the lock. A thread that catches up needs all of them.
+ * The number of cells that may be executed for peers of other users, whose work must not keep the
+ * threads of this process waiting for the lock. A thread that catches up needs all of them.
  */
 static uint32_t foreign_cells(const struct engine *engine, uint32_t shard)
 {
@@ -248,7 +256,9 @@ static uint32_t foreign_cells(const struct engine *engine, uint32_t shard)
 	return RUN_FOREIGN_CELLS;
 }
 
-/* Peers of other users have used up their cells: the next run begins with the peer behind this one. */
+/*
+ * Peers of other users have used up their cells: the next run begins with the peer behind this one.
+ */
 static void leave_rest(struct engine *engine, struct local_shard *shard, struct peer *last)
 {
 	engine->has_foreign_rest = true;

@@ -89,8 +89,8 @@ void segment_close(struct local *local)
 }
 
 /*
- * Takes a place that was never used. A process has at most as many QPs and MRs as the tables have entries, so a place is always
- * available.
+ * Takes a place that was never used. A process has at most as many QPs and MRs as the tables have
+ * entries, so a place is always available.
  */
 static uint32_t take_new_place(_Atomic uint32_t *end)
 {
@@ -165,7 +165,10 @@ void segment_unpublish_qp(struct qp *qp)
 	local->unused_qp = last;
 }
 
-/* Takes an unused entry. *place: its place, which the caller stores after it has published the entry. */
+/*
+ * Takes an unused entry. *place: its place, which the caller stores after it has published the
+ * entry.
+ */
 static struct segment_qp *segment_take_qp(struct local *local, uint32_t *place)
 {
 	struct segment *segment = local->segment;

@@ -39,8 +39,8 @@ struct share_object {
 };
 
 /*
- * AT_STATX_DONT_SYNC: the program may have any descriptors, also of a file system whose server does not reply to a request for the
- * attributes, while other threads wait for engine.lock.
+ * AT_STATX_DONT_SYNC: the program may have any descriptors, also of a file system whose server does
+ * not reply to a request for the attributes, while other threads wait for engine.lock.
  */
 static bool examine_fd(int fd, struct statx *file)
 {
@@ -229,7 +229,10 @@ static void set_share(struct local *local, struct segment_mr *entry,
 	atomic_store_explicit(&entry->share, place, memory_order_release);
 }
 
-/* Whether the memory of the MR can have an object. The pages of an on-demand MR can be mapped differently at any time. */
+/*
+ * Whether the memory of the MR can have an object. The pages of an on-demand MR can be mapped
+ * differently at any time.
+ */
 static bool may_be_shared(const struct mr *mr)
 {
 	return mr->length && !mr->is_null && !mr->is_unreachable &&
@@ -324,9 +327,9 @@ void share_send_notice(struct peer *peer)
 }
 
 /*
- * Notifies each peer that has ever announced an access. Peers that did not request the object map it, too, if the MR's entry has
- * it. A peer announces its access before it reads the word of the object: either it finds the revoked word, or its thread id is
- * read here.
+ * Notifies each peer that has ever announced an access. Peers that did not request the object map
+ * it, too, if the MR's entry has it. A peer announces its access before it reads the word of the
+ * object: either it finds the revoked word, or its thread id is read here.
  */
 static void notify_peers(struct local *local)
 {

@@ -32,8 +32,8 @@ void share_publish(struct engine *engine, const struct mr *mr, struct segment_mr
 void share_resolve(struct peer *peer, uint32_t rkey);
 
 /*
- * The MR's entry was withdrawn. The last MR of an object ends its publication; peers that may map it
- * receive CELL_SHARE_GONE. All locks held.
+ * The MR's entry was withdrawn. The last MR of an object ends its publication; peers that may map
+ * it receive CELL_SHARE_GONE. All locks held.
  */
 void share_release(struct engine *engine, struct segment_mr *entry);
 

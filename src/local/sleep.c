@@ -6,9 +6,9 @@
 /* What this process requests from its peers: doorbells while it sleeps, none while it polls. */
 
 /*
- * To be called after a function that may have written cells. Rings the peer's doorbell. If a message could not be sent and no
- * thread polls, requests a doorbell from the reader when it frees space. If space is available already, wakes the engine
- * thread, which sends the message.
+ * To be called after a function that may have written cells. Rings the peer's doorbell. If a
+ * message could not be sent and no thread polls, requests a doorbell from the reader when it frees
+ * space. If space is available already, wakes the engine thread, which sends the message.
  */
 void local_finish_turn(struct peer *peer)
 {
@@ -55,7 +55,10 @@ bool local_sleep(struct engine *engine, bool want_doorbell)
 	}
 	if (!want_doorbell)
 		return false;
-	/* The flags are stored before the FIFOs are checked again. The counterpart is in peer_ring_doorbell(). */
+	/*
+	 * The flags are stored before the FIFOs are checked again. The counterpart is in
+	 * peer_ring_doorbell().
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	list_for_each_entry(peer, &local->peers, node) {
 		if (ring_has_next(&peer->rx) ||

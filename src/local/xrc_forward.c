@@ -5,7 +5,10 @@
 
 #include "local/local.h"
 
-/* The carrier of XRC forwarding (core/xrc_forward.h): one message is the payload of one FIFO element. */
+/*
+ * The carrier of XRC forwarding (core/xrc_forward.h): one message is the payload of one FIFO
+ * element.
+ */
 
 static_assert(XRC_FORWARD_BYTES_MAX <= RING_FRAGMENT_BYTES,
 	      "xrc_forward_space() is called when there is space for a fragment");
@@ -60,7 +63,10 @@ static int carrier_send(struct engine *engine, uint32_t slot, const struct iovec
 
 const struct xrc_forward_carrier local_xrc_forward = {.send = carrier_send};
 
-/* The payload is copied before it is checked, because the peer can still write to the shared memory. */
+/*
+ * The payload is copied before it is checked, because the peer can still write to the shared
+ * memory.
+ */
 void local_xrc_forward_receive(struct peer *peer, const struct cell *cell, const uint8_t *payload)
 {
 	_Alignas(16) uint8_t bytes[XRC_FORWARD_BYTES_MAX];

@@ -11,7 +11,10 @@ static uint32_t entries_per_gid(enum gid_layout layout)
 	return layout == GID_LAYOUT_PAIRS ? PAIR : 1;
 }
 
-/* Whether an entry with a smaller index has the same GID: the daemon's table has the first IPv4 address twice. */
+/*
+ * Whether an entry with a smaller index has the same GID: the daemon's table has the first IPv4
+ * address twice.
+ */
 static bool is_repeated(const struct ipc_device_reply *info, uint32_t index)
 {
 	for (uint32_t i = 0; i < index; i++) {

@@ -8,7 +8,9 @@
 #define SPEED_UNKNOWN_MBPS 10000 /* used if the interface reports no speed */
 #define MBPS_A_GBPS	   1000
 
-/* The highest link speed whose rate on this number of lanes does not exceed the rate of the port. */
+/*
+ * The highest link speed whose rate on this number of lanes does not exceed the rate of the port.
+ */
 static uint8_t lane_speed(uint32_t mbps, uint32_t lanes)
 {
 	/* IBA 1.x §14.2.5.6: LinkSpeedActive. */
@@ -30,7 +32,10 @@ static uint8_t lane_width(uint32_t lanes)
 	return lanes == 1 ? 1 : lanes == 4 ? 2 : lanes == 8 ? 4 : lanes == 12 ? 8 : 16;
 }
 
-/* Selects the highest number of lanes and speed whose rate does not exceed the rate of the interface. */
+/*
+ * Selects the highest number of lanes and speed whose rate does not exceed the rate of the
+ * interface.
+ */
 static void fill_lanes_and_speed(struct link_rate *rate)
 {
 	static const struct {

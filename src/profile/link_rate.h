@@ -6,7 +6,10 @@
 
 struct profile;
 
-/* Rate, width and speed of a port. ibv_query_port() and the file `rate` in sysfs report the same ones. */
+/*
+ * Rate, width and speed of a port. ibv_query_port() and the file `rate` in sysfs report the same
+ * ones.
+ */
 struct link_rate {
 	uint32_t mbps;	/* of the profile or of the interface */
 	uint32_t lanes; /* 1, 2, 4, 8 or 12 */
@@ -14,7 +17,9 @@ struct link_rate {
 	uint8_t speed;	/* LinkSpeedActive */
 };
 
-/* interface_mbps: the speed of the interface; 0: the interface reports none. profile may be NULL. */
+/*
+ * interface_mbps: the speed of the interface; 0: the interface reports none. profile may be NULL.
+ */
 struct link_rate link_rate_of(const struct profile *profile, uint32_t interface_mbps);
 
 #endif

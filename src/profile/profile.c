@@ -148,7 +148,10 @@ static const struct {
 	{"erdma", NULL, NULL, NULL, erdma, COUNT(erdma)},
 };
 
-/* Names and ranges in settings. `words` is a list of words for the values 0, 1, ..., separated by a blank. */
+/*
+ * Names and ranges in settings. `words` is a list of words for the values 0, 1, ..., separated by a
+ * blank.
+ */
 static const struct {
 	const char *name;
 	uint64_t max;

@@ -7,8 +7,9 @@
 #include <stdint.h>
 
 /*
- * A profile contains the attributes that a device reports, the limits that its calls enforce, and a few kinds of behaviour
- * (docs/adr/0076). docs/profiles.md names the source of each value. A profile changes no packet: peers cannot determine the profile of a process.
+ * A profile contains the attributes that a device reports, the limits that its calls enforce, and a
+ * few kinds of behaviour (docs/adr/0076). docs/profiles.md names the source of each value. A
+ * profile changes no packet: peers cannot determine the profile of a process.
  */
 
 /* The type of each entry of the GID table (gid_layout.h). */
@@ -19,7 +20,10 @@ enum gid_layout {
 	GID_LAYOUT_COUNT
 };
 
-/* The numeric attributes. Their names in a setting are those of ibv_devinfo(1), if it prints the attribute. */
+/*
+ * The numeric attributes. Their names in a setting are those of ibv_devinfo(1), if it prints the
+ * attribute.
+ */
 enum profile_value {
 	PROFILE_VENDOR_ID,
 	PROFILE_VENDOR_PART_ID,
@@ -57,7 +61,8 @@ enum profile_value {
 	/* Behaviour in which Linux's rxe differs (docs/adr/0076): 0 or 1, the value of usrdma. */
 	PROFILE_ERROR_DETAILS,	 /* error completions have opcode, byte_len and vendor_err */
 	PROFILE_EVENT_FOR_ERROR, /* with solicited_only, an error completion generates an event */
-	PROFILE_EVENT_FOR_UNPOLLED, /* ibv_req_notify_cq() generates one if the CQ has a new completion */
+	/* ibv_req_notify_cq() generates one if the CQ has a new completion */
+	PROFILE_EVENT_FOR_UNPOLLED,
 	PROFILE_GPU, /* 1: the probe for dma-buf support of ibv_reg_dmabuf_mr() succeeds */
 	PROFILE_VALUES
 };
@@ -84,13 +89,16 @@ const char *profile_name(size_t number);
 const char *profile_value_name(enum profile_value value);
 
 /*
- * Applies "NAME=VALUE". A value is a decimal or hexadecimal number, or a word for some attributes. 0, -ENOENT: unknown
- * name; -EINVAL: the value is not a number, or out of range.
+ * Applies "NAME=VALUE". A value is a decimal or hexadecimal number, or a word for some attributes.
+ * 0, -ENOENT: unknown name; -EINVAL: the value is not a number, or out of range.
  */
 int profile_set(struct profile *profile, const char *setting, size_t length)
 	__attribute__((warn_unused_result));
 
-/* The attribute, or `own` if the profile does not change it. profile may be NULL: it changes nothing. */
+/*
+ * The attribute, or `own` if the profile does not change it. profile may be NULL: it changes
+ * nothing.
+ */
 static inline uint64_t profile_value(const struct profile *profile, enum profile_value value,
 				     uint64_t own)
 {
@@ -99,7 +107,9 @@ static inline uint64_t profile_value(const struct profile *profile, enum profile
 	return profile->values[value];
 }
 
-/* The limit: the smaller one of the profile's and `own`, which is the limit of this implementation. */
+/*
+ * The limit: the smaller one of the profile's and `own`, which is the limit of this implementation.
+ */
 static inline uint64_t profile_limit(const struct profile *profile, enum profile_value value,
 				     uint64_t own)
 {

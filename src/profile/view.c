@@ -13,7 +13,10 @@
 #define SEPARATORS ", \t\n"
 #define ONLY	   "only"
 
-/* A GUID of a hardware address has the constant ff:fe here (RFC 4291 App. A), so that the result is not another interface's. */
+/*
+ * A GUID of a hardware address has the constant ff:fe here (RFC 4291 App. A), so that the result is
+ * not another interface's.
+ */
 #define RAIL_GUID_SHIFT 24
 /* Interface indices are smaller; the largest device index is below 2^31. */
 #define RAIL_INDEX_SHIFT 24
@@ -31,7 +34,9 @@ static int view_fail(struct view *view, const char *format, ...)
 	return -EINVAL;
 }
 
-/* Returns the next part of a list and its length, and moves *text behind it. NULL: no more parts. */
+/*
+ * Returns the next part of a list and its length, and moves *text behind it. NULL: no more parts.
+ */
 static const char *view_next_part(const char **text, size_t *length)
 {
 	const char *part = *text + strspn(*text, SEPARATORS);

@@ -9,13 +9,14 @@
 #include "profile/profile.h"
 
 /*
- * The view: names and profiles of the devices as this process sees them. The daemon and other processes are not
- * concerned: they identify a device by its interface.
+ * The view: names and profiles of the devices as this process sees them. The daemon and other
+ * processes are not concerned: they identify a device by its interface.
  *
- * USRDMA_DEVICES=NAME=INTERFACE[:PROFILE],...[,only]: devices with names, in the order of the list. Several entries with
- * the same interface create several devices. Interfaces without an entry have the interface's name and follow in the
- * daemon's order; with the word "only", they have no device.
- * USRDMA_PROFILE=[PROFILE][,ATTRIBUTE=VALUE]...: the profile of all devices whose entry names no profile.
+ * USRDMA_DEVICES=NAME=INTERFACE[:PROFILE],...[,only]: devices with names, in the order of the list.
+ * Several entries with the same interface create several devices. Interfaces without an entry have
+ * the interface's name and follow in the daemon's order; with the word "only", they have no device.
+ * USRDMA_PROFILE=[PROFILE][,ATTRIBUTE=VALUE]...: the profile of all devices whose entry names no
+ * profile.
  */
 #define VIEW_DEVICES_ENV "USRDMA_DEVICES"
 #define VIEW_PROFILE_ENV "USRDMA_PROFILE"
@@ -54,19 +55,20 @@ struct view_device {
 };
 
 /*
- * Parses the values of the two variables; NULL or "": not set. 0, or -EINVAL and a message in view->why, which names the
- * invalid part; view->is_invalid is set.
+ * Parses the values of the two variables; NULL or "": not set. 0, or -EINVAL and a message in
+ * view->why, which names the invalid part; view->is_invalid is set.
  */
 int view_parse(struct view *view, const char *devices, const char *profile);
 
 /*
- * The view of this process, read from the environment at the first call. Constant afterwards. Set-user-ID programs ignore
- * the environment (secure_getenv(3)).
+ * The view of this process, read from the environment at the first call. Constant afterwards.
+ * Set-user-ID programs ignore the environment (secure_getenv(3)).
  */
 const struct view *view_of_process(void);
 
 /*
- * Finds the next device of an interface. *cursor is 0 before the first call. false: no more devices.
+ * Finds the next device of an interface. *cursor is 0 before the first call. false: no more
+ * devices.
  */
 bool view_next(const struct view *view, const char *interface, unsigned int *cursor,
 	       struct view_device *device);

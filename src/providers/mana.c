@@ -2,8 +2,8 @@
 
 /*
  * libmana.so.1: the direct verbs of the Microsoft Azure Network Adapter, grouped by symbol version.
- * No device of this implementation is such a device: every call fails as in rdma-core for a device of another vendor.
- * See providers/providers.h.
+ * No device of this implementation is such a device: every call fails as in rdma-core for a device
+ * of another vendor. See providers/providers.h.
  */
 
 #include "providers/providers.h"

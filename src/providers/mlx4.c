@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * libmlx4.so.1: the direct verbs of NVIDIA ConnectX-3, grouped by symbol version.
- * No device of this implementation is such a device: every call fails as in rdma-core for a device of another vendor.
+ * libmlx4.so.1: the direct verbs of NVIDIA ConnectX-3, grouped by symbol version. No device of this
+ * implementation is such a device: every call fails as in rdma-core for a device of another vendor.
  * See providers/providers.h.
  */
 

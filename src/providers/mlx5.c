@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * libmlx5.so.1: the direct verbs of NVIDIA ConnectX-4 and later, grouped by symbol version.
- * No device of this implementation is such a device: every call fails as in rdma-core for a device of another vendor.
- * See providers/providers.h.
+ * libmlx5.so.1: the direct verbs of NVIDIA ConnectX-4 and later, grouped by symbol version. No
+ * device of this implementation is such a device: every call fails as in rdma-core for a device of
+ * another vendor. See providers/providers.h.
  */
 
 #include "providers/providers.h"

@@ -3,13 +3,14 @@
 #define PROVIDERS_PROVIDERS_H
 
 /*
- * The provider libraries, for example libmlx5.so.1: programs link with them to call the direct verbs of one vendor's
- * devices. The provider libraries of rdma-core need private symbols of rdma-core's libibverbs, and access the structures
- * of any device as if it were a device of their vendor. The libraries here have no dependencies. Each call fails as
- * rdma-core documents for a device of another vendor (ADR 0028).
+ * The provider libraries, for example libmlx5.so.1: programs link with them to call the direct
+ * verbs of one vendor's devices. The provider libraries of rdma-core need private symbols of
+ * rdma-core's libibverbs, and access the structures of any device as if it were a device of their
+ * vendor. The libraries here have no dependencies. Each call fails as rdma-core documents for a
+ * device of another vendor (ADR 0028).
  *
- * The calls ignore their arguments, so they are declared with (void): in every calling convention of Linux the caller
- * removes the arguments.
+ * The calls ignore their arguments, so they are declared with (void): in every calling convention
+ * of Linux the caller removes the arguments.
  */
 
 #include <errno.h>

@@ -12,12 +12,15 @@
 #include "rdmacm/id.h"
 
 /*
- * The functions of this file return 0 or an error code of getaddrinfo(), which is negative; with EAI_SYSTEM errno is set. No
- * routes are returned: on Ethernet there is no subnet administration, and a connection needs only the addresses.
+ * The functions of this file return 0 or an error code of getaddrinfo(), which is negative; with
+ * EAI_SYSTEM errno is set. No routes are returned: on Ethernet there is no subnet administration,
+ * and a connection needs only the addresses.
  */
 #define KNOWN_FLAGS (RAI_PASSIVE | RAI_NUMERICHOST | RAI_NOROUTE | RAI_FAMILY | RAI_SA | RAI_DNS)
 
-/* ai_src_addr of the last look-up, if rcm_addrinfo_is_localhost(); otherwise NULL. Only compared. */
+/*
+ * ai_src_addr of the last look-up, if rcm_addrinfo_is_localhost(); otherwise NULL. Only compared.
+ */
 static _Thread_local const struct sockaddr *localhost_addr;
 
 static bool is_datagram_space(int ps)

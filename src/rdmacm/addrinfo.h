@@ -11,14 +11,23 @@ struct rcm_service {
 	enum rdma_port_space ps;
 };
 
-/* Sets QP type and port space from the hints, with defaults for the members that are 0. hints may be NULL. 0 or EAI_SOCKTYPE. */
+/*
+ * Sets QP type and port space from the hints, with defaults for the members that are 0. hints may
+ * be NULL. 0 or EAI_SOCKTYPE.
+ */
 int rcm_addrinfo_service(const struct rdma_addrinfo *hints, struct rcm_service *service)
 	__attribute__((warn_unused_result));
 
-/* Converts a return value of rdma_getaddrinfo() to an errno; 0 for 0. For EAI_SYSTEM it returns errno. */
+/*
+ * Converts a return value of rdma_getaddrinfo() to an errno; 0 for 0. For EAI_SYSTEM it returns
+ * errno.
+ */
 int rcm_addrinfo_errno(int code) __attribute__((warn_unused_result));
 
-/* Whether this is the object ai_src_addr of this thread's last look-up, for "localhost", RAI_PASSIVE and no service (ADR 0027). */
+/*
+ * Whether this is the object ai_src_addr of this thread's last look-up, for "localhost",
+ * RAI_PASSIVE and no service (ADR 0027).
+ */
 bool rcm_addrinfo_is_localhost(const struct sockaddr *addr) __attribute__((warn_unused_result));
 
 #endif

@@ -8,8 +8,9 @@
 #include "rdmacm/user_event.h"
 
 /*
- * Address information through an id: requested with rdma_resolve_addrinfo(), reported by an event, and read with
- * rdma_query_addrinfo(). The look-up runs in rdma_resolve_addrinfo(), because this library has no thread of its own.
+ * Address information through an id: requested with rdma_resolve_addrinfo(), reported by an event,
+ * and read with rdma_query_addrinfo(). The look-up runs in rdma_resolve_addrinfo(), because this
+ * library has no thread of its own.
  */
 
 /* An id can have one look-up at a time, from the call until the application gets its event. */

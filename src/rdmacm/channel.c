@@ -22,7 +22,10 @@ static int rdmacm_channel_notify_daemon(struct rcm_session *session, uint32_t ha
 	return ret;
 }
 
-/* Creates the channel in the daemon and receives the socket on which the daemon pushes the channel's events. */
+/*
+ * Creates the channel in the daemon and receives the socket on which the daemon pushes the
+ * channel's events.
+ */
 static int connect_channel(struct rcm_channel *channel)
 {
 	struct ipc_cm_channel_reply reply = {0};
@@ -76,7 +79,8 @@ int rcm_channel_create(struct rcm_channel **channel)
 	int ret = create_once(channel);
 
 	/*
-	 * The end of a daemon is only detected by a failing call. The second call connects to a new daemon.
+	 * The end of a daemon is only detected by a failing call. The second call connects to a new
+	 * daemon.
 	 */
 	if (ret == -ENODEV)
 		ret = create_once(channel);
@@ -94,7 +98,9 @@ void rcm_channel_put(struct rcm_channel *channel)
 {
 	unsigned refs;
 
-	/* In the child of a fork() the lock may be held by a thread that exists only in the parent. */
+	/*
+	 * In the child of a fork() the lock may be held by a thread that exists only in the parent.
+	 */
 	if (channel->session->is_inherited)
 		return;
 	pthread_mutex_lock(&channel->lock);
@@ -123,7 +129,9 @@ bool rcm_channel_is_destroyed(struct rcm_channel *channel)
 	return is_destroyed;
 }
 
-/* Destroys the daemon's channel and ids, unless a thread waits for an event of the closed channel. */
+/*
+ * Destroys the daemon's channel and ids, unless a thread waits for an event of the closed channel.
+ */
 static void destroy_closed(struct rcm_channel *channel)
 {
 	bool is_due;

@@ -19,7 +19,9 @@ static bool is_served(uint8_t asked, uint8_t limit, uint8_t means_limit)
 	return asked == means_limit || asked <= limit;
 }
 
-/* Checks the connection parameters against the limits of the device, to which the id must be bound. */
+/*
+ * Checks the connection parameters against the limits of the device, to which the id must be bound.
+ */
 static int connect_check_param(const struct rcm_id *id, const struct rdma_conn_param *param)
 {
 	if (!id->device)
@@ -37,8 +39,8 @@ static int connect_check_param(const struct rcm_id *id, const struct rdma_conn_p
 }
 
 /*
- * Sets the private data of a message: the endpoint's prefix, then the caller's data. As in rdma-core, the length is ignored if
- * the pointer is NULL.
+ * Sets the private data of a message: the endpoint's prefix, then the caller's data. As in
+ * rdma-core, the length is ignored if the pointer is NULL.
  */
 static int set_private_data(struct ipc_cm_param *to, const void *prefix, size_t prefix_bytes,
 			    const void *data, size_t data_bytes)
@@ -57,8 +59,9 @@ static int set_private_data(struct ipc_cm_param *to, const void *prefix, size_t 
 }
 
 /*
- * The QP type of a REQ or REP. An id of RDMA_PS_TCP sends RC messages also if its QP is an XRC QP, as with Linux: both
- * applications agree on XRC in the private data. Only ids that were allocated for XRC send messages of the type XRC.
+ * The QP type of a REQ or REP. An id of RDMA_PS_TCP sends RC messages also if its QP is an XRC QP,
+ * as with Linux: both applications agree on XRC in the private data. Only ids that were allocated
+ * for XRC send messages of the type XRC.
  */
 static enum ibv_qp_type type_in_messages(const struct rcm_id *id)
 {
@@ -69,7 +72,10 @@ static enum ibv_qp_type type_in_messages(const struct rcm_id *id)
 	return qp->qp_type;
 }
 
-/* Sets the parameters of the QP to connect: the id's QP, or the QP in `param` that the application modifies itself. */
+/*
+ * Sets the parameters of the QP to connect: the id's QP, or the QP in `param` that the application
+ * modifies itself.
+ */
 static void connect_set_qp(struct ipc_cm_param *to, const struct rcm_id *id,
 			   const struct rdma_conn_param *param)
 {
@@ -78,14 +84,18 @@ static void connect_set_qp(struct ipc_cm_param *to, const struct rcm_id *id,
 	to->qp_num = qp ? qp->qp_num : param->qp_num;
 	to->srq = qp ? qp->srq != NULL : param->srq != 0;
 	to->qp_type = (uint8_t)type_in_messages(id);
-	/* The QPs of this library have no ECE options; local_ece applies to a QP of the application. */
+	/*
+	 * The QPs of this library have no ECE options; local_ece applies to a QP of the
+	 * application.
+	 */
 	to->vendor_id = qp ? 0 : id->local_ece.vendor_id;
 	to->vendor_options = qp ? 0 : id->local_ece.options;
 }
 
 /*
- * Sends CONNECT or ACCEPT. If the library can determine that the daemon will not reject the request, it does not wait for a
- * reply: when a program sets up thousands of connections, these waits take most of the time.
+ * Sends CONNECT or ACCEPT. If the library can determine that the daemon will not reject the
+ * request, it does not wait for a reply: when a program sets up thousands of connections, these
+ * waits take most of the time.
  */
 static int connect_ask(struct rcm_id *id, struct ipc_cm_connect *req)
 {
@@ -136,9 +146,10 @@ static int connect_id(struct rcm_id *id, const struct rdma_conn_param *param)
 }
 
 /*
- * Computes the responder resources or initiator depth of an accept: the caller's value or the device's limit, but at most the
- * value of the request. The peer's QP supports at most the offered value: a local QP with a higher limit would issue READs that
- * the peer rejects (IBA 1.x §12.7.26, §12.7.27).
+ * Computes the responder resources or initiator depth of an accept: the caller's value or the
+ * device's limit, but at most the value of the request. The peer's QP supports at most the offered
+ * value: a local QP with a higher limit would issue READs that the peer rejects (IBA 1.x §12.7.26,
+ * §12.7.27).
  */
 static uint8_t settle(bool is_given, uint8_t given, uint8_t means_limit, uint8_t requested,
 		      uint8_t limit)
@@ -147,8 +158,8 @@ static uint8_t settle(bool is_given, uint8_t given, uint8_t means_limit, uint8_t
 }
 
 /*
- * Moves the QP to RTS before the REP is sent, because the peer may send as soon as it receives the REP. A UD QP is already in
- * RTS.
+ * Moves the QP to RTS before the REP is sent, because the peer may send as soon as it receives the
+ * REP. A UD QP is already in RTS.
  */
 static int ready_qp(struct rcm_id *id, uint8_t responder_resources, uint8_t initiator_depth)
 {
@@ -208,8 +219,8 @@ static void accept_refuse(struct rcm_id *id)
 }
 
 /*
- * If the accept fails, the QP is moved to ERR, so that it does not respond to the peer. If the daemon refuses it, the daemon has
- * rejected the request.
+ * If the accept fails, the QP is moved to ERR, so that it does not respond to the peer. If the
+ * daemon refuses it, the daemon has rejected the request.
  */
 static int send_accept(struct rcm_id *id, struct ipc_cm_connect *req)
 {
@@ -259,7 +270,10 @@ static int accept_id(struct rcm_id *id, const struct rdma_conn_param *param)
 		return -ENODEV;
 	if (rcm_id_step(id, RCM_IN_ACCEPT) == RCM_ACTION_ILLEGAL)
 		return -EINVAL;
-	/* From the request on, another thread may read the next events and disconnect or destroy the id. */
+	/*
+	 * From the request on, another thread may read the next events and disconnect or destroy
+	 * the id.
+	 */
 	is_sync = id->is_sync;
 	is_datagram = rcm_id_is_datagram(id);
 	ret = carry_out_accept(id, param);
@@ -334,7 +348,10 @@ static int notify(struct rcm_id *id, enum ibv_event_type event)
 	return rcm_id_request(id, &req, sizeof(req));
 }
 
-/* Waits for the end of the connection. If the id has none or its last event was received, no event would end the wait. */
+/*
+ * Waits for the end of the connection. If the id has none or its last event was received, no event
+ * would end the wait.
+ */
 static int await_end(struct rcm_id *id)
 {
 	if (rcm_id_is_datagram(id) || rcm_id_step(id, RCM_IN_DISCONNECT) != RCM_ACTION_AWAIT_END)
@@ -343,8 +360,9 @@ static int await_end(struct rcm_id *id)
 }
 
 /*
- * Moves the QP to ERR in every state of the id: an application whose connection failed waits for the flushed WRs. The QP is in ERR
- * before the DREQ is sent, so that it sends nothing after the peer has replied.
+ * Moves the QP to ERR in every state of the id: an application whose connection failed waits for
+ * the flushed WRs. The QP is in ERR before the DREQ is sent, so that it sends nothing after the
+ * peer has replied.
  */
 static int disconnect(struct rcm_id *id)
 {
@@ -394,9 +412,9 @@ int rdma_disconnect(struct rdma_cm_id *id)
 }
 
 /*
- * Enhanced connection establishment (ECE): vendor-specific options that the two sides negotiate when they connect. The QPs of this
- * library have no options (ibv_query_ece()). These functions are for QPs that the application creates and modifies itself,
- * possibly with another library.
+ * Enhanced connection establishment (ECE): vendor-specific options that the two sides negotiate
+ * when they connect. The QPs of this library have no options (ibv_query_ece()). These functions are
+ * for QPs that the application creates and modifies itself, possibly with another library.
  */
 
 int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)

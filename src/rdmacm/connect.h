@@ -11,8 +11,8 @@ enum rcm_reject_reason {
 };
 
 /*
- * Handles a REP on the active side, for an id with a QP: moves the QP to RTS and sends an RTU. On failure it moves the QP to ERR
- * and sends a REJ. 0 or -errno.
+ * Handles a REP on the active side, for an id with a QP: moves the QP to RTS and sends an RTU. On
+ * failure it moves the QP to ERR and sends a REJ. 0 or -errno.
  */
 int rcm_connect_complete(struct rcm_id *id) __attribute__((warn_unused_result));
 

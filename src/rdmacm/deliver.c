@@ -13,9 +13,9 @@
 #include "rdmacm/qp.h"
 
 /*
- * The handlers of the event types. A handler runs without a lock in the thread that received the event. The event is already in
- * its id's unacked list, so the id cannot be destroyed. A handler may change the event and returns whether the event is reported
- * to the application.
+ * The handlers of the event types. A handler runs without a lock in the thread that received the
+ * event. The event is already in its id's unacked list, so the id cannot be destroyed. A handler
+ * may change the event and returns whether the event is reported to the application.
  */
 
 static void fail_as(struct rcm_event *event, enum rdma_cm_event_type type, int status)
@@ -33,7 +33,10 @@ static bool on_addr_resolved(struct rcm_event *event, const struct ipc_cm_event 
 	return true;
 }
 
-/* Whether the id needs RoCEv2 even for a peer on this host. For other hosts the daemon checks that RoCEv2 is available. */
+/*
+ * Whether the id needs RoCEv2 even for a peer on this host. For other hosts the daemon checks that
+ * RoCEv2 is available.
+ */
 static bool needs_wire(const struct rcm_id *id)
 {
 	const char *transport = getenv("USRDMA_TRANSPORT");
@@ -56,7 +59,10 @@ static bool on_route_resolved(struct rcm_event *event, const struct ipc_cm_event
 	return true;
 }
 
-/* Reports the event. If the peer is unreachable because UDP port 4791 could not be bound, also prints that cause. */
+/*
+ * Reports the event. If the peer is unreachable because UDP port 4791 could not be bound, also
+ * prints that cause.
+ */
 static bool on_no_way(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
 	const struct rcm_session *session = rcm_id_of(event->pub.id)->session;
@@ -74,7 +80,8 @@ static void set_remote_ece(struct rcm_id *id, const struct ipc_cm_param *param)
 }
 
 /*
- * Sets the route and the requested parameters of the new id, which event.c has created and added to the channel.
+ * Sets the route and the requested parameters of the new id, which event.c has created and added to
+ * the channel.
  */
 static bool on_connect_request(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
@@ -95,7 +102,10 @@ static bool on_connect_request(struct rcm_event *event, const struct ipc_cm_even
 	return false;
 }
 
-/* If the id has a QP, the library completes the connection and reports only ESTABLISHED or CONNECT_ERROR. */
+/*
+ * If the id has a QP, the library completes the connection and reports only ESTABLISHED or
+ * CONNECT_ERROR.
+ */
 static bool on_connect_response(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
 	struct rcm_id *id = rcm_id_of(event->pub.id);
@@ -135,7 +145,10 @@ static bool on_refused(struct rcm_event *event, const struct ipc_cm_event *msg)
 	return true;
 }
 
-/* For a UD id, on the side that sent the SIDR_REQ: sets the address vector for sends to the service. */
+/*
+ * For a UD id, on the side that sent the SIDR_REQ: sets the address vector for sends to the
+ * service.
+ */
 static bool deliver_on_established(struct rcm_event *event, const struct ipc_cm_event *msg)
 {
 	struct rcm_id *id = rcm_id_of(event->pub.id);
@@ -147,8 +160,8 @@ static bool deliver_on_established(struct rcm_event *event, const struct ipc_cm_
 }
 
 /*
- * The peer's ACKs arrived before its DREQ. A NIC has written their completions before the application gets the event, and
- * programs poll a last time before they destroy the QP.
+ * The peer's ACKs arrived before its DREQ. A NIC has written their completions before the
+ * application gets the event, and programs poll a last time before they destroy the QP.
  */
 static bool deliver_on_disconnected(struct rcm_event *event, const struct ipc_cm_event *msg)
 {

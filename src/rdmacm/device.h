@@ -11,9 +11,10 @@
 struct rcm_session;
 
 /*
- * An open device, shared by all ids of the process: one context, one default PD, and the limits of connection parameters. Opened
- * by the first id that is bound to it, or by rdma_get_devices(). Entry of its session's list, which devices_lock guards. Constant
- * once it is in the list (except xrcd, also guarded by devices_lock); never freed.
+ * An open device, shared by all ids of the process: one context, one default PD, and the limits of
+ * connection parameters. Opened by the first id that is bound to it, or by rdma_get_devices().
+ * Entry of its session's list, which devices_lock guards. Constant once it is in the list (except
+ * xrcd, also guarded by devices_lock); never freed.
  */
 struct rcm_device {
 	struct list_head node;
@@ -21,15 +22,18 @@ struct rcm_device {
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
 	struct ibv_xrcd *
-		xrcd; /* for ids without an XRC domain of the application; created when first needed */
+		/* for ids without an XRC domain of the application; created when first needed */
+		xrcd;
 	uint8_t max_responder_resources;
 	uint8_t max_initiator_depth;
-	bool has_gid_pairs; /* the GID table has two entries for each of the daemon's: RoCE v1, RoCE v2 */
+	/* the GID table has two entries for each of the daemon's: RoCE v1, RoCE v2 */
+	bool has_gid_pairs;
 };
 
 /*
- * The index in the device's GID table of the GID with index `index` in the daemon's table. The tables differ if the process
- * has selected a profile (profile/gid_layout.h). device: NULL if the id has none.
+ * The index in the device's GID table of the GID with index `index` in the daemon's table. The
+ * tables differ if the process has selected a profile (profile/gid_layout.h). device: NULL if the
+ * id has none.
  */
 static inline uint8_t rcm_device_gid_index(const struct rcm_device *device, uint32_t index)
 {
@@ -37,7 +41,8 @@ static inline uint8_t rcm_device_gid_index(const struct rcm_device *device, uint
 }
 
 /*
- * Gets the device with the daemon's dev_id; opens it if necessary. 0, -ENODEV if libibverbs has no such device, or -errno.
+ * Gets the device with the daemon's dev_id; opens it if necessary. 0, -ENODEV if libibverbs has no
+ * such device, or -errno.
  */
 int rcm_device_get(struct rcm_session *session, uint32_t dev_id, struct rcm_device **device)
 	__attribute__((warn_unused_result));

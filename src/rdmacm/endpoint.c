@@ -89,7 +89,10 @@ static int create_ep(const struct rdma_addrinfo *res, struct ibv_pd *pd,
 	return 0;
 }
 
-/* Creates the QP of a connection request. If this fails, the request is rejected and its id is destroyed. */
+/*
+ * Creates the QP of a connection request. If this fails, the request is rejected and its id is
+ * destroyed.
+ */
 static int create_request_qp(const struct rcm_endpoint *endpoint, struct rdma_cm_event *event)
 {
 	struct ibv_qp_init_attr attr = endpoint->qp_attr;

@@ -30,7 +30,10 @@ static void event_refuse(struct rcm_channel *channel, uint32_t handle)
 	channel->refusal = NULL;
 }
 
-/* Allocates channel->refusal, before a message is received whose event may have to be dropped. false: no memory. */
+/*
+ * Allocates channel->refusal, before a message is received whose event may have to be dropped.
+ * false: no memory.
+ */
 static bool prepare_refusal(struct rcm_channel *channel)
 {
 	if (!channel->refusal)
@@ -38,7 +41,10 @@ static bool prepare_refusal(struct rcm_channel *channel)
 	return channel->refusal;
 }
 
-/* Finds the id of an event by its cookie, or by its handle if the daemon does not have the cookie yet. NULL: none. */
+/*
+ * Finds the id of an event by its cookie, or by its handle if the daemon does not have the cookie
+ * yet. NULL: none.
+ */
 static struct rcm_id *find_owner(struct rcm_channel *channel, const struct ipc_cm_event *msg)
 {
 	uint64_t cookie = msg->event == RDMA_CM_EVENT_CONNECT_REQUEST ? msg->listen_cookie :
@@ -96,7 +102,8 @@ static void copy_param(struct rcm_event *event, const struct rcm_id *id,
 }
 
 /*
- * Adds an event to the unacked list of its owner. false: the event belongs to a multicast membership that has ended.
+ * Adds an event to the unacked list of its owner. false: the event belongs to a multicast
+ * membership that has ended.
  */
 static bool book(struct rcm_event *event, struct rcm_id *owner, uint64_t join_cookie)
 {
@@ -114,8 +121,9 @@ static bool book(struct rcm_event *event, struct rcm_id *owner, uint64_t join_co
 }
 
 /*
- * Fills in the event from a message. Called with the channel's lock held and after prepare_refusal(). false: the event is dropped,
- * because its id or multicast membership has ended or because there is no memory. A dropped connection request is rejected.
+ * Fills in the event from a message. Called with the channel's lock held and after
+ * prepare_refusal(). false: the event is dropped, because its id or multicast membership has ended
+ * or because there is no memory. A dropped connection request is rejected.
  */
 static bool accept_message(struct rcm_channel *channel, const struct ipc_cm_event *msg,
 			   struct rcm_event *event)
@@ -146,7 +154,10 @@ unwanted:
 	return false;
 }
 
-/* The connection to the daemon is lost: creates DEVICE_REMOVAL for one id that has not got it. -ENODEV: all ids have got it. */
+/*
+ * The connection to the daemon is lost: creates DEVICE_REMOVAL for one id that has not got it.
+ * -ENODEV: all ids have got it.
+ */
 static int notify_removed(struct rcm_channel *channel, struct ipc_cm_event *msg,
 			  struct rcm_event *event)
 {
@@ -175,8 +186,8 @@ static bool is_well_formed(const struct ipc_cm_event *msg, int len)
 }
 
 /*
- * Receives one message without waiting. 1: `event` is filled in; 0: the message was dropped; -EAGAIN; -EINTR; -EBADF: the channel
- * is closed; -ENODEV.
+ * Receives one message without waiting. 1: `event` is filled in; 0: the message was dropped;
+ * -EAGAIN; -EINTR; -EBADF: the channel is closed; -ENODEV.
  */
 static int take_locked(struct rcm_channel *channel, struct ipc_cm_event *msg,
 		       struct rcm_event *event)
@@ -205,7 +216,10 @@ static int take_locked(struct rcm_channel *channel, struct ipc_cm_event *msg,
 	return accept_message(channel, msg, event);
 }
 
-/* Whether the event at the head of the socket has an id and, if it is a multicast event, a membership. */
+/*
+ * Whether the event at the head of the socket has an id and, if it is a multicast event, a
+ * membership.
+ */
 static bool is_wanted(struct rcm_channel *channel, const struct ipc_cm_event *msg)
 {
 	struct rcm_id *owner = find_owner(channel, msg);
@@ -245,15 +259,19 @@ void rcm_event_trim(struct rcm_channel *channel)
 }
 
 /*
- * The value of `wait_key` is the channel on which this thread waits, or NULL. The thread has a reference to it, because a program
- * may destroy a channel while one of its threads waits on it. If a signal handler leaves the wait with siglongjmp(), the thread
- * keeps the reference until its next wait or its exit.
+ * The value of `wait_key` is the channel on which this thread waits, or NULL. The thread has a
+ * reference to it, because a program may destroy a channel while one of its threads waits on it. If
+ * a signal handler leaves the wait with siglongjmp(), the thread keeps the reference until its next
+ * wait or its exit.
  */
 static pthread_key_t wait_key;
 static pthread_once_t wait_key_once = PTHREAD_ONCE_INIT;
 static int wait_key_error;
 
-/* The C library calls this at the exit of a thread that has a reference, after it has reset the value. */
+/*
+ * The C library calls this at the exit of a thread that has a reference, after it has reset the
+ * value.
+ */
 static void put_at_thread_exit(void *channel)
 {
 	rcm_channel_end_wait(channel);
@@ -266,7 +284,10 @@ static void create_wait_key(void)
 
 static void end_wait(void *channel)
 {
-	/* If a signal handler interrupted this wait and called rdma_get_cm_event(), it has dropped the reference. */
+	/*
+	 * If a signal handler interrupted this wait and called rdma_get_cm_event(), it has dropped
+	 * the reference.
+	 */
 	if (pthread_getspecific(wait_key) != channel)
 		return;
 	/* Cannot fail: begin_wait() has set a value in this thread. */
@@ -291,7 +312,10 @@ static int begin_wait(struct rcm_channel *channel)
 	return 0;
 }
 
-/* The thread's cancellation state and signal mask before the call; they are restored during the wait. */
+/*
+ * The thread's cancellation state and signal mask before the call; they are restored during the
+ * wait.
+ */
 struct interruptions {
 	int cancel_state;
 	sigset_t signals;
@@ -310,9 +334,10 @@ static void interruptions_restore(const struct interruptions *before)
 }
 
 /*
- * Waits until the channel is readable; -EAGAIN if its fd is O_NONBLOCK. MSG_PEEK leaves the message in the socket for
- * take_locked(), and recv() restarts after a signal under the same conditions as read(). Only here can the thread be cancelled
- * and signal handlers run, because the thread holds no lock.
+ * Waits until the channel is readable; -EAGAIN if its fd is O_NONBLOCK. MSG_PEEK leaves the message
+ * in the socket for take_locked(), and recv() restarts after a signal under the same conditions as
+ * read(). Only here can the thread be cancelled and signal handlers run, because the thread holds
+ * no lock.
  */
 static int wait_readable(struct rcm_channel *channel, const struct interruptions *before)
 {
@@ -333,8 +358,9 @@ static int wait_readable(struct rcm_channel *channel, const struct interruptions
 }
 
 /*
- * Allocates an event, or uses the channel's spare event if there is no memory. The fd stays readable until an event is received,
- * so a shortage of memory must not prevent that. The spare is allocated again when memory is available.
+ * Allocates an event, or uses the channel's spare event if there is no memory. The fd stays
+ * readable until an event is received, so a shortage of memory must not prevent that. The spare is
+ * allocated again when memory is available.
  */
 static struct rcm_event *make_event(struct rcm_channel *channel)
 {
@@ -383,7 +409,10 @@ static int event_take(struct rcm_channel *channel, struct ipc_cm_event *msg,
 		drop_event(channel, event);
 	}
 	pthread_mutex_unlock(&channel->lock);
-	/* If the send buffer was full when a connection request was rejected, the request to the daemon is still queued. */
+	/*
+	 * If the send buffer was full when a connection request was rejected, the request to the
+	 * daemon is still queued.
+	 */
 	(void)!ipc_flush(&channel->session->client);
 	return ret;
 }
@@ -439,7 +468,10 @@ static bool is_success(enum rdma_cm_event_type event, enum rdma_cm_event_type ex
 {
 	switch (event) {
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-		/* Reported instead of ESTABLISHED if the id has no QP; rdma_establish() then completes the connection. */
+		/*
+		 * Reported instead of ESTABLISHED if the id has no QP; rdma_establish() then
+		 * completes the connection.
+		 */
 		return expected == RDMA_CM_EVENT_ESTABLISHED;
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 		/* The event after DISCONNECTED, if DISCONNECTED was received before the call. */
@@ -503,8 +535,8 @@ bool rcm_event_is_awaited(const struct rcm_id *id, enum rdma_cm_event_type expec
 }
 
 /*
- * The application itself has read an event of a synchronous id. If an interrupted call waited for the event, a repeated call would
- * never return.
+ * The application itself has read an event of a synchronous id. If an interrupted call waited for
+ * the event, a repeated call would never return.
  */
 static void end_interrupted_wait(const struct rcm_event *event)
 {
@@ -521,7 +553,10 @@ int rcm_event_complete(struct rcm_id *id, enum rdma_cm_event_type expected)
 
 	if (!id->is_sync)
 		return 0;
-	/* is_waiting remains true if a signal, a longjmp() of its handler, or a cancellation ends the wait. */
+	/*
+	 * is_waiting remains true if a signal, a longjmp() of its handler, or a cancellation ends
+	 * the wait.
+	 */
 	id->awaited = expected;
 	id->is_waiting = true;
 	ret = await_outcome(id, expected);

@@ -18,13 +18,17 @@
 
 #define IDS_MAX	      (1u << 24)
 #define ACK_WARNING_S 2
-/* A thread that poll(2) has woken receives its event within microseconds, on a busy machine within milliseconds. */
+/*
+ * A thread that poll(2) has woken receives its event within microseconds, on a busy machine within
+ * milliseconds.
+ */
 #define READER_NAPS   200
 #define READER_NAP_NS 50000
 
 /*
- * All ids of the process by cookie. The lock is the innermost lock of this module. In the child of a fork() the lock may be held
- * by a thread of the parent, so rcm_id_after_fork_in_child() initialises lock and table again.
+ * All ids of the process by cookie. The lock is the innermost lock of this module. In the child of
+ * a fork() the lock may be held by a thread of the parent, so rcm_id_after_fork_in_child()
+ * initialises lock and table again.
  */
 static struct {
 	pthread_mutex_t lock;
@@ -76,7 +80,10 @@ enum rcm_action rcm_id_step(struct rcm_id *id, enum rcm_input input)
 {
 	struct rcm_cell cell;
 
-	/* In the child of a fork() the lock may be held by a thread of the parent. The phase does not change in the child. */
+	/*
+	 * In the child of a fork() the lock may be held by a thread of the parent. The phase does
+	 * not change in the child.
+	 */
 	if (id->session->is_inherited)
 		return (enum rcm_action)rcm_cell(id->phase, input).action;
 	pthread_mutex_lock(&id->lock);
@@ -207,7 +214,10 @@ int rcm_id_adopt(struct rcm_id *listener, uint32_t handle, struct rcm_id **adopt
 	if (ret)
 		return ret;
 	id->handle = handle;
-	/* The lock orders this read after rcm_bind(): rcm_id_call() acquires it between bind and listen. */
+	/*
+	 * The lock orders this read after rcm_bind(): rcm_id_call() acquires it between bind and
+	 * listen.
+	 */
 	pthread_mutex_lock(&listener->lock);
 	id->is_src_mapped = listener->is_src_mapped;
 	pthread_mutex_unlock(&listener->lock);
@@ -229,7 +239,10 @@ int rcm_id_call(struct rcm_id *id, void *req, uint32_t req_len, void *reply, uin
 {
 	if (id->session->is_inherited)
 		return -ENODEV;
-	/* Acquires the id's lock, which the thread that receives the resulting event also acquires (memory ordering). */
+	/*
+	 * Acquires the id's lock, which the thread that receives the resulting event also acquires
+	 * (memory ordering).
+	 */
 	rcm_id_set_next(id, 0);
 	return ipc_call(&id->session->client, req, req_len, NULL, 0, reply, reply_len);
 }
@@ -277,7 +290,10 @@ void rcm_id_release_event(struct rcm_id *id)
 		rcm_event_ack(rcm_event_of(event));
 }
 
-/* The oldest unacknowledged event of the id, or of a membership; NULL: none. Called with the id's lock held. */
+/*
+ * The oldest unacknowledged event of the id, or of a membership; NULL: none. Called with the id's
+ * lock held.
+ */
 static const struct rcm_event *oldest_unacked(const struct rcm_id *id,
 					      const struct rcm_membership *membership)
 {
@@ -318,8 +334,8 @@ void rcm_id_wait_acked(struct rcm_id *id, const struct rcm_membership *membershi
 }
 
 /*
- * Destroys the id in the daemon. Returns the number of events that the daemon has sent for the id, or 0 if the request failed or
- * the id was destroyed with its channel.
+ * Destroys the id in the daemon. Returns the number of events that the daemon has sent for the id,
+ * or 0 if the request failed or the id was destroyed with its channel.
  */
 static uint64_t destroy_at_daemon(struct rcm_id *id)
 {
@@ -337,7 +353,10 @@ static uint64_t destroy_at_daemon(struct rcm_id *id)
 	return 0;
 }
 
-/* rdma_get_cm_event() returns EAGAIN on a descriptor with O_NONBLOCK, and fails on a closed channel. */
+/*
+ * rdma_get_cm_event() returns EAGAIN on a descriptor with O_NONBLOCK, and fails on a closed
+ * channel.
+ */
 static bool reader_can_block(const struct rcm_channel *channel)
 {
 	int flags = channel->pub.fd < 0 ? -1 : fcntl(channel->pub.fd, F_GETFL);
@@ -346,9 +365,10 @@ static bool reader_can_block(const struct rcm_channel *channel)
 }
 
 /*
- * poll(2) may have reported an event of the id to another thread that reads the channel. If the event were dropped, that thread
- * would block in rdma_get_cm_event(). It therefore gets up to READER_NAPS * READER_NAP_NS to receive the event. A reader that does
- * not receive it in this time is not waited for again until it has received another event. Called with the channel's lock held.
+ * poll(2) may have reported an event of the id to another thread that reads the channel. If the
+ * event were dropped, that thread would block in rdma_get_cm_event(). It therefore gets up to
+ * READER_NAPS * READER_NAP_NS to receive the event. A reader that does not receive it in this time
+ * is not waited for again until it has received another event. Called with the channel's lock held.
  */
 static void let_reader_take(struct rcm_channel *channel, const struct rcm_id *id,
 			    uint64_t events_sent)
@@ -368,8 +388,9 @@ static void let_reader_take(struct rcm_channel *channel, const struct rcm_id *id
 }
 
 /*
- * Drops the id's unread events in its channel's socket. Connection requests of a listener are rejected at once, because peers
- * wait for the reply. Other events are dropped when they reach the head of the socket.
+ * Drops the id's unread events in its channel's socket. Connection requests of a listener are
+ * rejected at once, because peers wait for the reply. Other events are dropped when they reach the
+ * head of the socket.
  */
 static void drop_unread(struct rcm_id *id, uint64_t events_sent)
 {
@@ -403,7 +424,10 @@ void rcm_id_destroy(struct rcm_id *id)
 {
 	struct rcm_channel *channel = id->channel;
 
-	/* In the child of a fork() the id still exists in the parent; the child must not use the locks in its copy. */
+	/*
+	 * In the child of a fork() the id still exists in the parent; the child must not use the
+	 * locks in its copy.
+	 */
 	if (id->session->is_inherited) {
 		destroy_inherited(id);
 		return;

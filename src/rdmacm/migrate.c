@@ -11,9 +11,10 @@
 #include "rdmacm/public.h"
 
 /*
- * A channel's socket is a queue with events of several ids, of which only the head can be received. To remove the events of one
- * id, the daemon suspends its pushes and this process drains the queue. The remaining events are returned to the daemon, which
- * pushes each of them on the current channel of its id (ipc/msg.h, struct ipc_cm_migrate). `drained` is the array of drained events.
+ * A channel's socket is a queue with events of several ids, of which only the head can be received.
+ * To remove the events of one id, the daemon suspends its pushes and this process drains the queue.
+ * The remaining events are returned to the daemon, which pushes each of them on the current channel
+ * of its id (ipc/msg.h, struct ipc_cm_migrate). `drained` is the array of drained events.
  */
 struct drained {
 	struct ipc_cm_event *events;
@@ -50,8 +51,9 @@ static bool drained_has_room(struct drained *drained)
 }
 
 /*
- * Drains the socket. Called with the channel's lock held. Known limit: without memory the rest of the events stays in the socket
- * and is received before the returned events. The order is then wrong, but no event is lost.
+ * Drains the socket. Called with the channel's lock held. Known limit: without memory the rest of
+ * the events stays in the socket and is received before the returned events. The order is then
+ * wrong, but no event is lost.
  */
 static void empty_socket(struct rcm_channel *channel, struct drained *drained)
 {
@@ -185,7 +187,9 @@ static int change_channel(struct rcm_id *id, struct rcm_channel *to)
 	empty_socket(from, &drained);
 	list_del(&id->channel_node);
 	pthread_mutex_unlock(&from->lock);
-	/* Before the events are returned: readers of the new channel must find the id in its list. */
+	/*
+	 * Before the events are returned: readers of the new channel must find the id in its list.
+	 */
 	enter_channel(id, to);
 	migrate_give_back(id->session, from->handle, &drained);
 out:

@@ -37,7 +37,10 @@ int rcm_membership_attach(struct rcm_id *id, struct rcm_membership *membership,
 	return ret;
 }
 
-/* If the id's QP is no longer the attached one, the attached QP may have been destroyed and is not accessed. */
+/*
+ * If the id's QP is no longer the attached one, the attached QP may have been destroyed and is not
+ * accessed.
+ */
 static void detach(struct rcm_id *id, struct rcm_membership *membership)
 {
 	int ret;
@@ -69,7 +72,10 @@ void rcm_membership_free_all(struct rcm_id *id)
 	}
 }
 
-/* The size of a group's address in bytes; 0: unsupported family. AF_IB (a GID) is supported only for groups. */
+/*
+ * The size of a group's address in bytes; 0: unsupported family. AF_IB (a GID) is supported only
+ * for groups.
+ */
 static socklen_t group_bytes(const struct sockaddr *addr)
 {
 	if (addr->sa_family == AF_IB)
@@ -179,7 +185,9 @@ static struct rcm_membership *multicast_take(struct rcm_id *id, const struct soc
 	return taken;
 }
 
-/* Drops the membership's unread events and waits until the application has acknowledged the others. */
+/*
+ * Drops the membership's unread events and waits until the application has acknowledged the others.
+ */
 static void settle_events(struct rcm_id *id, struct rcm_membership *membership)
 {
 	struct rcm_channel *channel = id->channel;

@@ -5,9 +5,10 @@
 #include "rdmacm/id.h"
 
 /*
- * A membership in a multicast group, from rdma_join_multicast() to rdma_leave_multicast() or to the destruction of the id, which
- * owns it. Events identify it by `cookie`. It is freed only after its events are acknowledged. The id's lock guards the list; the
- * other members follow the rules of struct rcm_id.
+ * A membership in a multicast group, from rdma_join_multicast() to rdma_leave_multicast() or to the
+ * destruction of the id, which owns it. Events identify it by `cookie`. It is freed only after its
+ * events are acknowledged. The id's lock guards the list; the other members follow the rules of
+ * struct rcm_id.
  */
 struct rcm_membership {
 	struct list_head node; /* in rcm_id.memberships, newest first */

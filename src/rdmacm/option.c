@@ -17,7 +17,10 @@ static const size_t id_option_bytes[] = {
 
 #define ID_OPTIONS (int)COUNT(id_option_bytes)
 
-/* The flags of a usable path: for CM messages and data, in both directions. As in Linux, the flags must be exactly these. */
+/*
+ * The flags of a usable path: for CM messages and data, in both directions. As in Linux, the flags
+ * must be exactly these.
+ */
 #define PATH_FLAGS (IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL)
 
 static int set_value(struct rcm_id *id, int level, int name, const void *value, size_t bytes)
@@ -51,8 +54,9 @@ static int rdmacm_option_set_path(struct rcm_id *id, const void *value, size_t b
 }
 
 /*
- * The option is for the local QP only, as with Linux. It takes effect when the QP moves to RTS: on the active side when the REP
- * arrives, on the passive side in rdma_accept(). If the route is resolved later, the path and the REQ have the value, too.
+ * The option is for the local QP only, as with Linux. It takes effect when the QP moves to RTS: on
+ * the active side when the REP arrives, on the passive side in rdma_accept(). If the route is
+ * resolved later, the path and the REQ have the value, too.
  */
 static void rdmacm_option_store_ack_timeout(struct rcm_id *id, uint8_t timeout)
 {

@@ -50,7 +50,10 @@ static const struct rcm_cell cells[RCM_PHASE_COUNT][RCM_IN_COUNT] = {
 		[RCM_IN_EVENT_DEVICE_REMOVAL]	= GO(REPORT, LISTENING),
 		[RCM_IN_EVENT_OTHER]		= GO(REPORT, LISTENING),
 	},
-	/* After the peer has withdrawn the request, rdma_accept() still asks the daemon, which refuses it. */
+	/*
+	 * After the peer has withdrawn the request, rdma_accept() still asks the daemon, which
+	 * refuses it.
+	 */
 	[RCM_PHASE_REQUESTED] = {
 		[RCM_IN_ACCEPT]			= GO(SEND_ACCEPT, ACCEPTED),
 		[RCM_IN_DISCONNECT]		= GO(NOTHING, REQUESTED),
@@ -70,7 +73,10 @@ static const struct rcm_cell cells[RCM_PHASE_COUNT][RCM_IN_COUNT] = {
 		[RCM_IN_EVENT_DEVICE_REMOVAL]	= GO(REPORT, REQUESTED),
 		[RCM_IN_EVENT_OTHER]		= GO(REPORT, REQUESTED),
 	},
-	/* CONNECT_ERROR takes the accept back. The daemon does not send it after ESTABLISHED, so both are one phase. */
+	/*
+	 * CONNECT_ERROR takes the accept back. The daemon does not send it after ESTABLISHED, so
+	 * both are one phase.
+	 */
 	[RCM_PHASE_ACCEPTED] = {
 		[RCM_IN_ACCEPT]			= GO(ILLEGAL, ACCEPTED),
 		[RCM_IN_DISCONNECT]		= GO(AWAIT_END, ACCEPTED),
@@ -111,8 +117,8 @@ static const struct rcm_cell cells[RCM_PHASE_COUNT][RCM_IN_COUNT] = {
 		[RCM_IN_EVENT_OTHER]		= GO(REPORT, CONNECTED),
 	},
 	/*
-	 * Another thread may receive the last event while a call waits for the daemon's reply, so a result may follow. After
-	 * ACCEPT_FAILED the id is REQUESTED again, as without that event.
+	 * Another thread may receive the last event while a call waits for the daemon's reply, so a
+	 * result may follow. After ACCEPT_FAILED the id is REQUESTED again, as without that event.
 	 */
 	[RCM_PHASE_OVER] = {
 		[RCM_IN_ACCEPT]			= GO(ILLEGAL, OVER),

@@ -3,26 +3,33 @@
 #define USRDMA_RDMACM_PHASE_H
 
 /*
- * The phase of a connection as far as the application knows it, as a table: the action and the next phase for each phase and each
- * input. docs/id-phases.md is generated from it.
+ * The phase of a connection as far as the application knows it, as a table: the action and the next
+ * phase for each phase and each input. docs/id-phases.md is generated from it.
  *
- * The daemon has the state of each id (enum cma_state in daemon/cma_priv.h) and checks every request against it. Its state changes
- * when a message of the peer arrives; the phase changes when a call succeeds or the application receives the event. The library
- * decides by the phase only what the daemon cannot decide: ADR 0080.
+ * The daemon has the state of each id (enum cma_state in daemon/cma_priv.h) and checks every
+ * request against it. Its state changes when a message of the peer arrives; the phase changes when
+ * a call succeeds or the application receives the event. The library decides by the phase only what
+ * the daemon cannot decide: ADR 0080.
  */
 enum rcm_phase {
-	RCM_PHASE_IDLE, /* no connection; the daemon knows whether the id is bound, resolved or connecting */
+	/* no connection; the daemon knows whether the id is bound, resolved or connecting */
+	RCM_PHASE_IDLE,
 	RCM_PHASE_LISTENING,
-	RCM_PHASE_REQUESTED, /* created by a connection request, which was neither accepted nor rejected */
+	/* created by a connection request, which was neither accepted nor rejected */
+	RCM_PHASE_REQUESTED,
 	RCM_PHASE_ACCEPTED,  /* passive: from rdma_accept() to the last event of the connection */
 	RCM_PHASE_CONNECTED, /* active: from the completion of the connection to its last event */
 	RCM_PHASE_OVER,	     /* rejected, or the last event was received */
-	RCM_PHASE_FAILED, /* the library reported CONNECT_ERROR; the connection's later events are not reported */
+	/* the library reported CONNECT_ERROR; the connection's later events are not reported */
+	RCM_PHASE_FAILED,
 	RCM_PHASE_COUNT
 };
 
 enum rcm_input {
-	/* calls; ACCEPT is the start of rdma_accept(), DISCONNECT the end of a synchronous rdma_disconnect() */
+	/*
+	 * calls; ACCEPT is the start of rdma_accept(), DISCONNECT the end of a synchronous
+	 * rdma_disconnect()
+	 */
 	RCM_IN_ACCEPT,
 	RCM_IN_DISCONNECT,
 	RCM_IN_GET_REQUEST,
@@ -35,7 +42,8 @@ enum rcm_input {
 	RCM_IN_REJECT,
 	/* events that the application is about to receive */
 	RCM_IN_EVENT_CONNECT_REQUEST, /* the first input of the id that the request created */
-	RCM_IN_EVENT_CONNECT_ERROR, /* the daemon refused an accept or a completion that was sent without waiting */
+	/* the daemon refused an accept or a completion that was sent without waiting */
+	RCM_IN_EVENT_CONNECT_ERROR,
 	RCM_IN_EVENT_REJECTED,
 	RCM_IN_EVENT_UNREACHABLE,
 	RCM_IN_EVENT_DISCONNECTED,

@@ -20,12 +20,15 @@ static inline int rcm_result_of_call(int ret, const char *call)
 }
 
 /*
- * Converts 0 or -errno to the convention of librdmacm's public functions: 0, or -1 and errno. To be used in the public function,
- * whose name is traced if it fails.
+ * Converts 0 or -errno to the convention of librdmacm's public functions: 0, or -1 and errno. To be
+ * used in the public function, whose name is traced if it fails.
  */
 #define rcm_public_result(ret) rcm_result_of_call(ret, __func__)
 
-/* The same for an expression that carries out the call: it is not evaluated if the fault point `call` fails. */
+/*
+ * The same for an expression that carries out the call: it is not evaluated if the fault point
+ * `call` fails.
+ */
 #define rcm_public_call(call) rcm_result_of_call(fault_call(__func__) ?: (call), __func__)
 
 #endif

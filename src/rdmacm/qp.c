@@ -11,7 +11,10 @@
 #include "rdmacm/device.h"
 #include "rdmacm/qp.h"
 
-/* In the child of a fork() the lock is not used: a thread of the parent may hold it, and the child gets no events of the id. */
+/*
+ * In the child of a fork() the lock is not used: a thread of the parent may hold it, and the child
+ * gets no events of the id.
+ */
 void rcm_qp_hold(struct rcm_id *id)
 {
 	if (!id->session->is_inherited)
@@ -33,8 +36,9 @@ static void rdmacm_qp_set_qp(struct rcm_id *id, struct ibv_qp *qp)
 }
 
 /*
- * Does not resolve the peer's neighbour entry: the peer has sent a REQ or a REP. A REQ can have a forged source address; accepting it
- * must not delay the thread, which may accept the requests of other peers.
+ * Does not resolve the peer's neighbour entry: the peer has sent a REQ or a REP. A REQ can have a
+ * forged source address; accepting it must not delay the thread, which may accept the requests of
+ * other peers.
  */
 static int rdmacm_qp_move_to(struct rcm_id *id, struct ibv_qp *qp, enum ibv_qp_state state)
 {
@@ -132,7 +136,8 @@ void rcm_cqs_destroy(struct rcm_id *id)
 }
 
 /*
- * The size of a receive CQ: the number of receives that the QP, or the SRQ that it uses, can have outstanding.
+ * The size of a receive CQ: the number of receives that the QP, or the SRQ that it uses, can have
+ * outstanding.
  */
 static uint32_t receive_entries(const struct ibv_qp_init_attr_ex *attr)
 {
@@ -144,7 +149,10 @@ static uint32_t receive_entries(const struct ibv_qp_init_attr_ex *attr)
 	return entries ? entries : 1;
 }
 
-/* The caller's PD must belong to the id's device. If the id has CQs, the caller's CQs must be the same. */
+/*
+ * The caller's PD must belong to the id's device. If the id has CQs, the caller's CQs must be the
+ * same.
+ */
 static int check_parts(const struct rdma_cm_id *pub, const struct ibv_qp_init_attr_ex *attr)
 {
 	if (attr->pd->context != pub->verbs)
@@ -155,7 +163,10 @@ static int check_parts(const struct rdma_cm_id *pub, const struct ibv_qp_init_at
 	return 0;
 }
 
-/* Creates the CQs that the caller does not specify. On failure all CQs that were created for the id are destroyed. */
+/*
+ * Creates the CQs that the caller does not specify. On failure all CQs that were created for the id
+ * are destroyed.
+ */
 static int complete_cqs(struct rcm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	bool receives = attr->qp_type != IBV_QPT_XRC_SEND;
@@ -268,7 +279,10 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 	return rcm_public_result(ret);
 }
 
-/* Detaches the id's QP from its multicast groups, removes it from the id and returns it; NULL: none. */
+/*
+ * Detaches the id's QP from its multicast groups, removes it from the id and returns it; NULL:
+ * none.
+ */
 static struct ibv_qp *take_qp(struct rcm_id *id)
 {
 	struct ibv_qp *qp;

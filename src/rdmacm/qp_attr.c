@@ -6,8 +6,8 @@
 #include "rdmacm/qp.h"
 
 /*
- * The QP attributes of a connection, computed from the id's route and the negotiated parameters. The masks are those of
- * IBA 1.x §11.2.5.2 for RC, UC and UD.
+ * The QP attributes of a connection, computed from the id's route and the negotiated parameters.
+ * The masks are those of IBA 1.x §11.2.5.2 for RC, UC and UD.
  */
 
 static bool qp_attr_is_reliable(enum ibv_qp_type type)
@@ -16,8 +16,8 @@ static bool qp_attr_is_reliable(enum ibv_qp_type type)
 }
 
 /*
- * No remote access until the remote QP is known. Then RDMA WRITE, and READ, atomics and FLUSH if there are responder resources, as in
- * Linux since 6.2.
+ * No remote access until the remote QP is known. Then RDMA WRITE, and READ, atomics and FLUSH if
+ * there are responder resources, as in Linux since 6.2.
  */
 static unsigned remote_access(const struct rcm_id *id)
 {

@@ -12,7 +12,10 @@ static int resolve_copy_addr(struct sockaddr_storage *to, const struct sockaddr 
 {
 	socklen_t bytes = rcm_addr_bytes(addr);
 
-	/* As in Linux: an AF_IB address belongs to a port with InfiniBand link layer, which RoCE devices do not have. */
+	/*
+	 * As in Linux: an AF_IB address belongs to a port with InfiniBand link layer, which RoCE
+	 * devices do not have.
+	 */
 	if (addr && addr->sa_family == AF_IB)
 		return -ENODEV;
 	if (!bytes)
@@ -50,8 +53,9 @@ static bool is_loopback_port0(const struct sockaddr *addr)
 }
 
 /*
- * libfabric binds a synchronous id to the result of rdma_getaddrinfo() for "localhost" to enumerate the devices. If id->verbs is
- * then set, libfabric offers only that device (ADR 0027). Such an id therefore gets its device when the device is first needed.
+ * libfabric binds a synchronous id to the result of rdma_getaddrinfo() for "localhost" to enumerate
+ * the devices. If id->verbs is then set, libfabric offers only that device (ADR 0027). Such an id
+ * therefore gets its device when the device is first needed.
  */
 static int bind_addr(struct rcm_id *id, const struct sockaddr *addr)
 {
@@ -113,8 +117,9 @@ static bool is_wildcard6(const struct sockaddr_storage *addr)
 }
 
 /*
- * Converts the addresses of RESOLVE_ADDR for the daemon, and sets `shown` to the forms that the application reads. A missing or
- * wildcard source address gets the family and the form of the destination.
+ * Converts the addresses of RESOLVE_ADDR for the daemon, and sets `shown` to the forms that the
+ * application reads. A missing or wildcard source address gets the family and the form of the
+ * destination.
  */
 static int set_ends(struct rcm_id *id, struct ipc_cm_resolve_addr *req, struct shown *shown)
 {
@@ -144,8 +149,8 @@ static int set_ends(struct rcm_id *id, struct ipc_cm_resolve_addr *req, struct s
 }
 
 /*
- * Only the destination is set here. The rest of the route is also in the reply, but it is set from the event ADDR_RESOLVED, which
- * another thread may get before this one has processed the reply.
+ * Only the destination is set here. The rest of the route is also in the reply, but it is set from
+ * the event ADDR_RESOLVED, which another thread may get before this one has processed the reply.
  */
 int rcm_resolve_addr(struct rcm_id *id, const struct sockaddr *src, const struct sockaddr *dst,
 		     int timeout_ms)

@@ -4,7 +4,10 @@
 
 #include "rdmacm/id.h"
 
-/* Implement rdma_bind_addr(), rdma_resolve_addr() and rdma_resolve_route(). src may be NULL. 0 or -errno. */
+/*
+ * Implement rdma_bind_addr(), rdma_resolve_addr() and rdma_resolve_route(). src may be NULL. 0 or
+ * -errno.
+ */
 int rcm_bind(struct rcm_id *id, const struct sockaddr *addr) __attribute__((warn_unused_result));
 int rcm_resolve_addr(struct rcm_id *id, const struct sockaddr *src, const struct sockaddr *dst,
 		     int timeout_ms) __attribute__((warn_unused_result));

@@ -45,8 +45,9 @@ static void map_ipv4(struct sockaddr_storage *addr)
 }
 
 /*
- * is_mapped: the application specified this address as an IPv4-mapped IPv6 address and reads it in that form. An unchanged address
- * is not written, because the application may read it while an event with the same address is processed.
+ * is_mapped: the application specified this address as an IPv4-mapped IPv6 address and reads it in
+ * that form. An unchanged address is not written, because the application may read it while an
+ * event with the same address is processed.
  */
 static void set_addr(struct sockaddr_storage *addr, const struct sockaddr_storage *from,
 		     bool is_mapped)

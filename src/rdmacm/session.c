@@ -11,12 +11,15 @@
 #include "rdmacm/session.h"
 
 /*
- * Guards `current` and the refs of all sessions. Acquired after all other locks of this module. While it is held, a thread waits
- * only for the daemon's reply to HELLO.
+ * Guards `current` and the refs of all sessions. Acquired after all other locks of this module.
+ * While it is held, a thread waits only for the daemon's reply to HELLO.
  */
 static pthread_mutex_t sessions_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rcm_session *current;
-/* The session that connects to the daemon now; the child of a fork() closes its copy of the connection. */
+/*
+ * The session that connects to the daemon now; the child of a fork() closes its copy of the
+ * connection.
+ */
 static struct rcm_session *opening;
 /* The connection that rcm_session_report_end() uses now; as above. */
 static struct ipc_client *reporting;
@@ -26,8 +29,9 @@ static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static int fork_error;
 
 /*
- * In the child of a fork(): the objects in the daemon belong to the parent. Another thread of the parent may have held any lock
- * at the time of the fork. The child therefore initialises sessions_lock again and does not use the locks of the old session.
+ * In the child of a fork(): the objects in the daemon belong to the parent. Another thread of the
+ * parent may have held any lock at the time of the fork. The child therefore initialises
+ * sessions_lock again and does not use the locks of the old session.
  */
 static void rdmacm_session_start_clean_after_fork(void)
 {
@@ -77,7 +81,10 @@ static int session_open(struct rcm_session **opened)
 	if (ret) {
 		opening = NULL;
 		free(session);
-		/* Without the daemon program this host has no devices; ipc_client_open() has logged the cause. */
+		/*
+		 * Without the daemon program this host has no devices; ipc_client_open() has logged
+		 * the cause.
+		 */
 		return ret == -ENOENT ? -ENODEV : ret;
 	}
 	session->refs = 1;
@@ -90,8 +97,8 @@ static int session_open(struct rcm_session **opened)
 }
 
 /*
- * `current` holds a reference, so that a process without ids keeps its connection and devices. *stale is a replaced session, whose
- * reference the caller drops after releasing sessions_lock.
+ * `current` holds a reference, so that a process without ids keeps its connection and devices.
+ * *stale is a replaced session, whose reference the caller drops after releasing sessions_lock.
  */
 static int current_locked(struct rcm_session **session, struct rcm_session **stale)
 {
@@ -161,7 +168,9 @@ void rcm_session_put(struct rcm_session *session)
 
 void rcm_session_report_end(struct rcm_session *session)
 {
-	/* libibverbs reports its failures again; the daemon itself had stored those of connections. */
+	/*
+	 * libibverbs reports its failures again; the daemon itself had stored those of connections.
+	 */
 	static const struct ipc_failures none;
 	struct ipc_failure failure = {.event = UINT32_MAX};
 	struct ipc_client successor = {.fd = -1};

@@ -9,13 +9,15 @@
 #include "ipc/client.h"
 
 /*
- * A session: the connection of this process to one daemon and the devices opened during it. The first call that needs the daemon
- * opens the current session. If the connection is lost, and in the child of a fork(), the next such call opens a new one. Calls
- * on objects of an old session fail with ENODEV.
+ * A session: the connection of this process to one daemon and the devices opened during it. The
+ * first call that needs the daemon opens the current session. If the connection is lost, and in the
+ * child of a fork(), the next such call opens a new one. Calls on objects of an old session fail
+ * with ENODEV.
  *
- * All channels and ids of the session have a reference, counted in `refs` (guarded by the lock in session.c). Dropping the last
- * reference closes the connection. `devices` is guarded by devices_lock, which is never held while this process waits for the
- * daemon. The devices' contexts are never closed, because the application may use them (rdma_get_devices(3)).
+ * All channels and ids of the session have a reference, counted in `refs` (guarded by the lock in
+ * session.c). Dropping the last reference closes the connection. `devices` is guarded by
+ * devices_lock, which is never held while this process waits for the daemon. The devices' contexts
+ * are never closed, because the application may use them (rdma_get_devices(3)).
  *
  * Functions of this module have the prefix rcm_.
  */
@@ -23,7 +25,8 @@ struct rcm_session {
 	struct ipc_client client;
 	unsigned refs;
 	bool is_inherited; /* in the child of a fork(): a session of the parent */
-	bool is_end_reported; /* rcm_session_report_end() was called; guarded by the lock in session.c */
+	/* rcm_session_report_end() was called; guarded by the lock in session.c */
+	bool is_end_reported;
 
 	pthread_mutex_t opening_lock; /* held while a device is opened, before devices_lock */
 	pthread_mutex_t devices_lock;
@@ -32,16 +35,17 @@ struct rcm_session {
 };
 
 /*
- * Gets a reference to the current session. Opens a new session if no session exists or if its connection is lost. 0 or -errno. The
- * caller drops the reference with rcm_session_put().
+ * Gets a reference to the current session. Opens a new session if no session exists or if its
+ * connection is lost. 0 or -errno. The caller drops the reference with rcm_session_put().
  */
 int rcm_session_get(struct rcm_session **session) __attribute__((warn_unused_result));
 struct rcm_session *rcm_session_ref(struct rcm_session *session);
 void rcm_session_put(struct rcm_session *session);
 
 /*
- * The connection to the daemon is lost: reports it once to the daemon's successor (ipc/daemon_end.h). Blocks until the successor
- * has started. To be called before the application gets DEVICE_REMOVAL.
+ * The connection to the daemon is lost: reports it once to the daemon's successor
+ * (ipc/daemon_end.h). Blocks until the successor has started. To be called before the application
+ * gets DEVICE_REMOVAL.
  */
 void rcm_session_report_end(struct rcm_session *session);
 

@@ -46,7 +46,9 @@ static enum ibv_srq_type type_of(const struct rcm_id *id, const struct ibv_srq_i
 									    IBV_SRQT_BASIC;
 }
 
-/* Fills in what the caller does not specify; `attr` is therefore a copy of the caller's attributes. */
+/*
+ * Fills in what the caller does not specify; `attr` is therefore a copy of the caller's attributes.
+ */
 static int create_srq(struct rcm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
 	bool had_cq = id->pub.recv_cq;

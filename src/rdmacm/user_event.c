@@ -5,7 +5,9 @@
 #include "rdmacm/public.h"
 #include "rdmacm/user_event.h"
 
-/* The event is sent through the daemon, because only the daemon can make the channel's fd readable. */
+/*
+ * The event is sent through the daemon, because only the daemon can make the channel's fd readable.
+ */
 int rcm_user_event_write(struct rcm_id *id, enum rdma_cm_event_type event, int status, uint64_t arg)
 {
 	struct ipc_cm_write_event req = {

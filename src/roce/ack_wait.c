@@ -3,8 +3,9 @@
 #include "roce/qp.h"
 
 /*
- * The ACK of a message for an application that waits for completion events: it is sent with the application's reply, in one batch,
- * if the reply comes soon (docs/adr/0063). IBA 1.x §9.7.5.1 limits its wait only by the requester's ACK timeout.
+ * The ACK of a message for an application that waits for completion events: it is sent with the
+ * application's reply, in one batch, if the reply comes soon (docs/adr/0063). IBA 1.x §9.7.5.1
+ * limits its wait only by the requester's ACK timeout.
  */
 
 void ack_wait_on_request(struct roce_qp *rqp, bool completes_recv)

@@ -8,9 +8,9 @@
 #include "roce/probe.h"
 
 /*
- * The batch of packets to be sent. Packets are collected until the batch is full or the call ends; their payload
- * stays in application memory. Packets that the link then does not accept are copied, and no other packet is sent
- * before them.
+ * The batch of packets to be sent. Packets are collected until the batch is full or the call ends;
+ * their payload stays in application memory. Packets that the link then does not accept are copied,
+ * and no other packet is sent before them.
  */
 
 /* Payloads of up to this many bytes are copied before their ICRC is computed. */
@@ -37,8 +37,8 @@ static bool copy_payload(struct link_tx *tx, struct roce_slot *slot)
 }
 
 /*
- * If the payload has become unreadable, the peer drops the packet because of its ICRC. A reliable requester sends it again, and
- * batch_add() then reports the error.
+ * If the payload has become unreadable, the peer drops the packet because of its ICRC. A reliable
+ * requester sends it again, and batch_add() then reports the error.
  */
 static void copy_one(struct link_tx *tx, struct roce_slot *slot)
 {
@@ -128,15 +128,16 @@ void batch_flush(struct roce *roce)
 }
 
 /*
- * This many calls of ibv_post_send() send their packets at once, counted from the last run by an application thread. If there were
- * more before that run, the application is expected to post as many again.
+ * This many calls of ibv_post_send() send their packets at once, counted from the last run by an
+ * application thread. If there were more before that run, the application is expected to post as
+ * many again.
  */
 #define POSTS_AT_ONCE 4u
 /* The expectation ends after this many runs in succession without posts. */
 #define RUNS_WITHOUT_POSTS 64u
 /*
- * After this many, each further call counts as a poll of an empty CQ. WRs of UC and UD that do not wait complete at once, so that an
- * application that polls finds no empty CQ.
+ * After this many, each further call counts as a poll of an empty CQ. WRs of UC and UD that do not
+ * wait complete at once, so that an application that polls finds no empty CQ.
  */
 #define POSTS_OF_POLLING 32u
 
@@ -159,8 +160,9 @@ void batch_on_run(struct roce *roce)
 }
 
 /*
- * Whether the packets of this call of ibv_post_send() may wait for those of the next calls (docs/adr/0055). The application posts
- * one WR after the other, and polls; its next poll of an empty CQ or the tick of the engine thread sends them.
+ * Whether the packets of this call of ibv_post_send() may wait for those of the next calls
+ * (docs/adr/0055). The application posts one WR after the other, and polls; its next poll of an
+ * empty CQ or the tick of the engine thread sends them.
  */
 bool batch_may_wait(struct roce *roce)
 {
@@ -219,8 +221,8 @@ static void icrc_run(void *arg)
 }
 
 /*
- * A short payload is copied first, which takes less time than a call that may fault. So does a thread whose faults are not caught, with
- * a system call.
+ * A short payload is copied first, which takes less time than a call that may fault. So does a
+ * thread whose faults are not caught, with a system call.
  */
 static bool icrc_of(struct icrc_job *job, struct link_tx *tx, struct roce_slot *slot)
 {

@@ -42,7 +42,10 @@ static bool has_owner(const struct roce_note *notes, int n, const struct roce_qp
 	return false;
 }
 
-/* is_alone: the span is the only packet of the QP in the burst. Such a packet is not stored: bursts_pkts() is 1 for it. */
+/*
+ * is_alone: the span is the only packet of the QP in the burst. Such a packet is not stored:
+ * bursts_pkts() is 1 for it.
+ */
 static void span_store(struct roce_bursts *bursts, uint32_t burst, struct span span, bool is_alone)
 {
 	uint32_t at = (bursts->head - 1) % BURSTS_NOTED;

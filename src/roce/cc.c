@@ -7,7 +7,10 @@
 #include "base/util.h"
 #include "wire/psn.h"
 
-/* Space that a packet uses in a socket's receive buffer besides its payload: headers and the kernel's accounting. */
+/*
+ * Space that a packet uses in a socket's receive buffer besides its payload: headers and the
+ * kernel's accounting.
+ */
 #define PACKET_OVERHEAD_BYTES 256u
 
 static const struct cc_ops *const algorithms[] = {&cc_westwood, &cc_newreno};
@@ -68,7 +71,10 @@ bool cc_enter_recovery(struct cc *cc, const struct cc_conn *conn, uint32_t perce
 	if (cc->is_in_recovery)
 		return false;
 	cc->is_in_recovery = true;
-	/* With nothing in flight the period ends with the next acknowledged packet: each further CNP is of the same period. */
+	/*
+	 * With nothing in flight the period ends with the next acknowledged packet: each further
+	 * CNP is of the same period.
+	 */
 	cc->recovery_end_psn = conn->una_psn == conn->max_psn ? psn_add(conn->max_psn, 1) :
 								conn->max_psn;
 	cc_reduce_to(cc, cc->cwnd_pkts * percent / 100, floor_pkts);

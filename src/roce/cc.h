@@ -8,14 +8,15 @@
 #include "roce/rtt.h"
 
 /*
- * Congestion control of one connection: limits how many packets may be in flight. No I/O. The inputs of an algorithm are
- * acknowledgments, losses, congestion marks and round-trip times; its output is cwnd_pkts. recovery.c detects losses and
- * retransmits. Each algorithm is one file with one struct cc_ops. docs/loss-recovery.md describes the algorithms.
+ * Congestion control of one connection: limits how many packets may be in flight. No I/O. The
+ * inputs of an algorithm are acknowledgments, losses, congestion marks and round-trip times; its
+ * output is cwnd_pkts. recovery.c detects losses and retransmits. Each algorithm is one file with
+ * one struct cc_ops. docs/loss-recovery.md describes the algorithms.
  */
 
 /*
- * The limit of the congestion window while no round-trip time is measured, or on a path with a queue if each loss costs a window. rxe
- * limits its packets in flight to the same number.
+ * The limit of the congestion window while no round-trip time is measured, or on a path with a
+ * queue if each loss costs a window. rxe limits its packets in flight to the same number.
  */
 #define CC_LIMIT_PKTS 120u
 /* The limit in all other cases; also the size of a peer's reorder buffer. */
@@ -23,12 +24,15 @@
 #define CC_INITIAL_PKTS 30u
 #define CC_MIN_PKTS	4u
 /*
- * The minimum after congestion marks. Many senders to one receiver fill its switch port with CC_MIN_PKTS packets each: 64
- * senders with 4 KiB packets fill 1 MiB.
+ * The minimum after congestion marks. Many senders to one receiver fill its switch port with
+ * CC_MIN_PKTS packets each: 64 senders with 4 KiB packets fill 1 MiB.
  */
 #define CC_MIN_MARKED_PKTS 1u
 
-/* Number of latest round-trip times. Their minimum shows whether the path has a queue (cc_westwood.c). */
+/*
+ * Number of latest round-trip times. Their minimum shows whether the path has a queue
+ * (cc_westwood.c).
+ */
 #define CC_WESTWOOD_RTTS 4u
 
 struct cc;
@@ -37,21 +41,28 @@ struct cc;
 struct cc_conn {
 	uint32_t una_psn; /* [una_psn, max_psn) was sent and is not acknowledged */
 	uint32_t max_psn;
-	uint32_t max_cwnd_pkts; /* packets that fit into the socket's receive buffer, up to CC_MAX_PKTS */
+	/* packets that fit into the socket's receive buffer, up to CC_MAX_PKTS */
+	uint32_t max_cwnd_pkts;
 	bool is_selective; /* the peer was found to buffer out-of-order packets */
-	bool is_go_back_n; /* each loss costs a window: it was found not to buffer them, or READs are in flight */
+	/* each loss costs a window: it was found not to buffer them, or READs are in flight */
+	bool is_go_back_n;
 	const struct rtt *rtt;
 };
 
 struct cc_ops {
 	const char *name;
-	/* acked_pkts packets were acknowledged for the first time. una_psn is the PSN after them. */
+	/*
+	 * acked_pkts packets were acknowledged for the first time. una_psn is the PSN after them.
+	 */
 	void (*on_ack)(struct cc *cc, const struct cc_conn *conn, uint32_t acked_pkts);
 	/* The peer reported that una_psn is missing. Called once for each loss. */
 	void (*on_loss)(struct cc *cc, const struct cc_conn *conn);
 	/* The retransmission timer expired: all packets in flight are considered lost. */
 	void (*on_rto)(struct cc *cc, const struct cc_conn *conn);
-	/* A congestion notification packet arrived: a switch marked a packet of this connection (IBA A17). */
+	/*
+	 * A congestion notification packet arrived: a switch marked a packet of this connection
+	 * (IBA A17).
+	 */
 	void (*on_ecn)(struct cc *cc, const struct cc_conn *conn);
 	/* NULL: the algorithm ignores round-trip times. */
 	void (*on_rtt_sample)(struct cc *cc, uint64_t rtt_ns);
@@ -72,8 +83,8 @@ struct cc {
 	uint32_t ssthresh_pkts;
 	uint32_t acked_pkts; /* in congestion avoidance, since cwnd_pkts last grew */
 	/*
-	 * The recovery period (RFC 9002 §7.3.2) ends when the packets that were in flight at its start are
-	 * acknowledged.
+	 * The recovery period (RFC 9002 §7.3.2) ends when the packets that were in flight at its
+	 * start are acknowledged.
 	 */
 	bool is_in_recovery;
 	uint32_t recovery_end_psn;
@@ -92,24 +103,24 @@ void cc_init(struct cc *cc, const struct cc_ops *ops);
 void cc_on_rtt_sample(struct cc *cc, uint64_t rtt_ns);
 
 /*
- * The number of packets with mtu_bytes of payload that fit into a receive buffer of rx_bytes, CC_MIN_PKTS to
- * CC_MAX_PKTS. rx_bytes 0: the buffer is unlimited.
+ * The number of packets with mtu_bytes of payload that fit into a receive buffer of rx_bytes,
+ * CC_MIN_PKTS to CC_MAX_PKTS. rx_bytes 0: the buffer is unlimited.
  */
 uint32_t cc_max_cwnd_pkts(uint32_t rx_bytes, uint32_t mtu_bytes);
 
 /* For algorithms. Reduces cwnd_pkts to pkts, but not below floor_pkts. Never increases it. */
 void cc_reduce_to(struct cc *cc, uint32_t pkts, uint32_t floor_pkts);
 /*
- * For algorithms. Begins a recovery period and sets cwnd_pkts to `percent` of its value, but not below floor_pkts; false: a
- * period is in progress.
+ * For algorithms. Begins a recovery period and sets cwnd_pkts to `percent` of its value, but not
+ * below floor_pkts; false: a period is in progress.
  */
 bool cc_enter_recovery(struct cc *cc, const struct cc_conn *conn, uint32_t percent,
 		       uint32_t floor_pkts);
 /* Ends the recovery period if all packets up to recovery_end_psn are acknowledged. */
 void cc_update_recovery(struct cc *cc, const struct cc_conn *conn);
 /*
- * Increases cwnd_pkts, up to limit_pkts: by acked_pkts below ssthresh_pkts (slow start), then by gain_pkts for each
- * acknowledged window (congestion avoidance).
+ * Increases cwnd_pkts, up to limit_pkts: by acked_pkts below ssthresh_pkts (slow start), then by
+ * gain_pkts for each acknowledged window (congestion avoidance).
  */
 void cc_grow(struct cc *cc, uint32_t acked_pkts, uint32_t gain_pkts, uint32_t limit_pkts);
 

@@ -2,9 +2,10 @@
 #include "roce/cc.h"
 
 /*
- * NewReno as in RFC 9002 §7, counted in packets: slow start up to ssthresh, then one packet per round trip; half the
- * window after a loss or a congestion mark, once per recovery period; the minimum window after a timeout. Each loss
- * counts as congestion. This algorithm is for comparison with cc_westwood.c, and a simple example of an algorithm.
+ * NewReno as in RFC 9002 §7, counted in packets: slow start up to ssthresh, then one packet per
+ * round trip; half the window after a loss or a congestion mark, once per recovery period; the
+ * minimum window after a timeout. Each loss counts as congestion. This algorithm is for comparison
+ * with cc_westwood.c, and a simple example of an algorithm.
  */
 #define LOSS_REDUCTION_PERCENT 50u
 #define GAIN_PKTS	       1u

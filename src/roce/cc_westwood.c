@@ -3,21 +3,25 @@
 #include "roce/cc.h"
 
 /*
- * Westwood: after a loss the window becomes the estimated bandwidth-delay product without a queue, as in TCP Westwood
- * (Mascolo et al., MobiCom 2001). Random losses therefore do not reduce the window, and the network is shared with
- * TCP.
+ * Westwood: after a loss the window becomes the estimated bandwidth-delay product without a queue,
+ * as in TCP Westwood (Mascolo et al., MobiCom 2001). Random losses therefore do not reduce the
+ * window, and the network is shared with TCP.
  *
- * The bandwidth estimate is cwnd / RTT, so the window after a loss, bandwidth * minimum RTT, is cwnd * minimum RTT /
- * RTT. The window is unchanged if RTT is at most 133 % of the minimum RTT. At least 70 % of the window remain, CUBIC's factor
- * (RFC 9438 §4.6): with half, a CUBIC sender gets the larger share of a queue. RTT is the minimum of the latest samples: a queue
- * increases all samples, a scheduling delay only single ones.
+ * The bandwidth estimate is cwnd / RTT, so the window after a loss, bandwidth * minimum RTT, is
+ * cwnd * minimum RTT / RTT. The window is unchanged if RTT is at most 133 % of the minimum RTT. At
+ * least 70 % of the window remain, CUBIC's factor (RFC 9438 §4.6): with half, a CUBIC sender gets
+ * the larger share of a queue. RTT is the minimum of the latest samples: a queue increases all
+ * samples, a scheduling delay only single ones.
  *
- * If more than 3 packets plus 2 % of the packets are lost, each loss counts as congestion regardless of the RTT: 70 % remain.
+ * If more than 3 packets plus 2 % of the packets are lost, each loss counts as congestion
+ * regardless of the RTT: 70 % remain.
  *
- * After a congestion mark half of the window remains (RFC 3168 §6.1.2): with 70 % a TCP that halves its window gets half as much.
+ * After a congestion mark half of the window remains (RFC 3168 §6.1.2): with 70 % a TCP that halves
+ * its window gets half as much.
  *
- * Slow start continues beyond CC_LIMIT_PKTS only while RTT is at most twice the minimum. Congestion avoidance continues to the next loss,
- * as that of a TCP in the same buffer does, unless a loss costs a window: then it also ends at CC_LIMIT_PKTS.
+ * Slow start continues beyond CC_LIMIT_PKTS only while RTT is at most twice the minimum. Congestion
+ * avoidance continues to the next loss, as that of a TCP in the same buffer does, unless a loss
+ * costs a window: then it also ends at CC_LIMIT_PKTS.
  */
 
 #define GAIN_PKTS 2u /* per round trip, in congestion avoidance */
@@ -25,15 +29,15 @@
 #define REDUCTION_PERCENT     70u
 #define REDUCTION_ECN_PERCENT 50u
 /*
- * Percent of the minimum round-trip time: up to the first value the path counts as without a queue, up to the second
- * slow start continues beyond CC_LIMIT_PKTS.
+ * Percent of the minimum round-trip time: up to the first value the path counts as without a queue,
+ * up to the second slow start continues beyond CC_LIMIT_PKTS.
  */
 #define RTT_NO_QUEUE_PERCENT 133u
 #define RTT_GROWTH_PERCENT   200u
 
 /*
- * More losses than RANDOM_LOSS_FEW plus one in RANDOM_LOSS_PKTS packets are congestion. Both counts are halved after
- * DECAY_PKTS delivered packets.
+ * More losses than RANDOM_LOSS_FEW plus one in RANDOM_LOSS_PKTS packets are congestion. Both counts
+ * are halved after DECAY_PKTS delivered packets.
  */
 #define RANDOM_LOSS_PKTS 50u
 #define RANDOM_LOSS_FEW	 3u
@@ -110,8 +114,8 @@ static uint32_t westwood_remaining_percent(const struct cc_westwood *westwood,
 }
 
 /*
- * Go-back-N retransmits the whole window after each loss. If the window is longer than the mean distance of two
- * losses, most packets are retransmissions.
+ * Go-back-N retransmits the whole window after each loss. If the window is longer than the mean
+ * distance of two losses, most packets are retransmissions.
  */
 static void westwood_limit_to_loss_distance(struct cc *cc)
 {
@@ -133,7 +137,10 @@ static void westwood_on_loss(struct cc *cc, const struct cc_conn *conn)
 
 static void westwood_on_rto(struct cc *cc, const struct cc_conn *conn)
 {
-	/* Before the first sample, the path may only be longer than the initial RTO: the threshold of slow start does not change. */
+	/*
+	 * Before the first sample, the path may only be longer than the initial RTO: the threshold
+	 * of slow start does not change.
+	 */
 	if (conn->rtt->srtt_ns) {
 		cc->westwood.losses++;
 		westwood_reduce(cc, conn, REDUCTION_PERCENT, CC_MIN_PKTS);

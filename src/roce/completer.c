@@ -9,9 +9,10 @@
 #include "roce/qp.h"
 
 /*
- * The completer. Each response has a PSN, and all requests before that PSN have been executed. This completes SENDs
- * and RDMA WRITEs. READs and atomics complete with the data of their response, atomic WRITEs and FLUSHes with a
- * response without data. A response that skips expected data shows that a response was lost.
+ * The completer. Each response has a PSN, and all requests before that PSN have been executed. This
+ * completes SENDs and RDMA WRITEs. READs and atomics complete with the data of their response,
+ * atomic WRITEs and FLUSHes with a response without data. A response that skips expected data shows
+ * that a response was lost.
  */
 
 static struct send_wqe *completer_oldest(const struct roce_qp *rqp)
@@ -36,7 +37,10 @@ static void completer_advance(struct roce_qp *rqp, const struct send_wqe *wqe, u
 		recovery_on_progress(rqp, acked_psns);
 }
 
-/* All requests before `psn` were executed. false: the response to a READ or atomic among them is missing. */
+/*
+ * All requests before `psn` were executed. false: the response to a READ or atomic among them is
+ * missing.
+ */
 static bool completer_acknowledge(struct roce_qp *rqp, uint32_t psn)
 {
 	struct send_wqe *wqe;
@@ -107,7 +111,9 @@ static void completer_on_ack(struct roce_qp *rqp, const struct packet *packet)
 	}
 }
 
-/* Copies response data to the oldest WQE's SGEs; false: an SGE was invalid, and the QP has failed. */
+/*
+ * Copies response data to the oldest WQE's SGEs; false: an SGE was invalid, and the QP has failed.
+ */
 static bool completer_place(struct roce_qp *rqp, struct send_wqe *wqe, uint32_t at,
 			    const void *from, uint32_t bytes)
 {

@@ -14,16 +14,20 @@
 #include "roce/qp.h"
 
 /*
- * UD packets (IBA 1.x §9.8.3). They are sent to the destination of the address handle and the WR. Received packets
- * with a correct ICRC and P_Key are passed to the core. PSNs of UD packets are not checked.
+ * UD packets (IBA 1.x §9.8.3). They are sent to the destination of the address handle and the WR.
+ * Received packets with a correct ICRC and P_Key are passed to the core. PSNs of UD packets are not
+ * checked.
  *
- * Datagrams of one address handle may go to several processes of the destination host, each with its own path
- * (link_path.src_port). Each path uses a socket, so all address handles together have at most PATHS_MAX paths. The
- * least recently used path is closed for a new one.
+ * Datagrams of one address handle may go to several processes of the destination host, each with
+ * its own path (link_path.src_port). Each path uses a socket, so all address handles together have
+ * at most PATHS_MAX paths. The least recently used path is closed for a new one.
  */
 #define PATHS_MAX 256
 
-/* A path of an address handle, which owns it. Freed with the address handle, or when PATHS_MAX is reached. */
+/*
+ * A path of an address handle, which owns it. Freed with the address handle, or when PATHS_MAX is
+ * reached.
+ */
 struct ah_path {
 	struct list_head node;	   /* roce_ah.paths */
 	struct list_head all_node; /* roce_datagrams.paths */
@@ -32,7 +36,9 @@ struct ah_path {
 	struct pace pace;
 };
 
-/* The transport's part of an address handle. Allocated by roce_ah_open(), freed by roce_ah_close(). */
+/*
+ * The transport's part of an address handle. Allocated by roce_ah_open(), freed by roce_ah_close().
+ */
 struct roce_ah {
 	struct link_path path; /* template without remote_qpn */
 	struct list_head paths;
@@ -72,8 +78,8 @@ int roce_ah_open(struct ah *ah)
 }
 
 /*
- * Flushes the batch first, so that no packet in it refers to the path: packets that the link does not accept are
- * copied.
+ * Flushes the batch first, so that no packet in it refers to the path: packets that the link does
+ * not accept are copied.
  */
 static void path_free(struct roce *roce, struct ah_path *path)
 {
@@ -139,8 +145,8 @@ static struct ah_path *roce_datagram_find_path(struct roce *roce, struct roce_ah
 }
 
 /*
- * Copies the payload: the WR completes when the caller returns, and the application may then reuse its memory. Returns the number of
- * iov entries, or -EFAULT: the memory cannot be read.
+ * Copies the payload: the WR completes when the caller returns, and the application may then reuse
+ * its memory. Returns the number of iov entries, or -EFAULT: the memory cannot be read.
  */
 static int fill_payload(struct roce_slot *slot, const struct datagram_tx *datagram)
 {
@@ -151,8 +157,8 @@ static int fill_payload(struct roce_slot *slot, const struct datagram_tx *datagr
 }
 
 /*
- * Whether the path's window has room. If not, the timer or a VENDOR_ACK continues. A group has several receivers, so
- * datagrams to a group have no window.
+ * Whether the path's window has room. If not, the timer or a VENDOR_ACK continues. A group has
+ * several receivers, so datagrams to a group have no window.
  */
 static bool datagram_has_window(struct roce *roce, struct ah_path *path)
 {

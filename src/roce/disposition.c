@@ -108,7 +108,10 @@ enum vendor_err nak_vendor_err(unsigned nak, bool is_send)
 {
 	switch (nak) {
 	case AETH_NAK_INVALID_REQUEST:
-		/* The NAK code has several causes. For a valid SEND the only one is a receive that is too short. */
+		/*
+		 * The NAK code has several causes. For a valid SEND the only one is a receive that
+		 * is too short.
+		 */
 		return is_send ? VENDOR_ERR_RECV_TOO_SHORT : VENDOR_ERR_QP_ACCESS;
 	case AETH_NAK_REMOTE_ACCESS:
 		return is_send ? VENDOR_ERR_NOT_INVALIDATABLE : VENDOR_ERR_RKEY;

@@ -9,8 +9,8 @@
 #include "wire/aeth.h"
 
 /*
- * Disposition of a request: result of the RC responder's checks; the first failed check decides (IBA 1.x §9.7.4.1,
- * §9.9.3).
+ * Disposition of a request: result of the RC responder's checks; the first failed check decides
+ * (IBA 1.x §9.7.4.1, §9.9.3).
  */
 enum disposition {
 	DISPOSITION_ACCEPTED,
@@ -56,7 +56,8 @@ struct disposition_row {
 	enum disposition_reply reply;
 	enum aeth_nak nak;
 	bool errs_qp;
-	enum ibv_event_type event; /* QP_NO_EVENT: the completion of the receive reports the error */
+	/* QP_NO_EVENT: the completion of the receive reports the error */
+	enum ibv_event_type event;
 };
 
 const struct disposition_row *disposition_row(enum disposition disposition);

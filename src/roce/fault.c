@@ -17,19 +17,23 @@
 /* A reordered packet is sent after this time, even if no later packets follow. */
 #define REORDER_NS UINT64_C(10000000)
 /*
- * Deadlines of packets with the same delay differ by at least 1 ns, so that the timers keep their order. Deadlines within
- * this time of the last one are of the same delay.
+ * Deadlines of packets with the same delay differ by at least 1 ns, so that the timers keep their
+ * order. Deadlines within this time of the last one are of the same delay.
  */
 #define SAME_DELAY_NS 8192u
 
-/* A packet that fault injection delays, before link_send() or after link_recv(). In the list roce.delayed. */
+/*
+ * A packet that fault injection delays, before link_send() or after link_recv(). In the list
+ * roce.delayed.
+ */
 struct delayed_packet {
 	struct list_head node;
 	struct timer timer;
 	struct roce *roce;
 	bool is_outgoing;
 	uint32_t qpn; /* the local QP */
-	uint64_t followers; /* REORDER: number of packets of the QP that are still to overtake this one; else 0 */
+	/* REORDER: number of packets of the QP that are still to overtake this one; else 0 */
+	uint64_t followers;
 	struct link_path path; /* outgoing: target of tx.path */
 	struct iovec payload;
 	struct link_tx tx;
@@ -86,7 +90,9 @@ static uint64_t delayed_deadline_ns(struct roce *roce, bool is_outgoing, uint64_
 	return deadline_ns;
 }
 
-/* Allocates a delayed packet with space for `bytes` and starts its timer; NULL: the packet is lost. */
+/*
+ * Allocates a delayed packet with space for `bytes` and starts its timer; NULL: the packet is lost.
+ */
 static struct delayed_packet *delayed_new(struct roce *roce, size_t bytes, bool is_outgoing,
 					  const struct fault_subject *subject,
 					  const struct fault *fault)
@@ -122,7 +128,10 @@ void roce_drop_delayed(struct roce *roce)
 	}
 }
 
-/* A packet was sent or received: releases the reordered packets of the same QP and direction that it was the last to overtake. */
+/*
+ * A packet was sent or received: releases the reordered packets of the same QP and direction that
+ * it was the last to overtake.
+ */
 static void packet_passed(struct roce *roce, bool is_outgoing, uint32_t qpn)
 {
 	struct delayed_packet *delayed, *tmp;
@@ -219,7 +228,10 @@ static void subject_of_outgoing(struct roce *roce, const struct link_tx *tx,
 	struct packet packet = {.opcode = tx->hdr[0], .info = opcode_info(tx->hdr[0])};
 	uint32_t qpn = tx->path->local_qpn;
 
-	/* The path of an address handle belongs to no QP. The DETH, which contains the source QPN, follows the BTH. */
+	/*
+	 * The path of an address handle belongs to no QP. The DETH, which contains the source QPN,
+	 * follows the BTH.
+	 */
 	if (!qpn && packet.info && packet.info->has_deth)
 		qpn = be_load24(tx->hdr + BTH_BYTES + DETH_BYTES - 3);
 	fill_subject(roce, qpn, tx->path->remote_gid,
@@ -240,8 +252,8 @@ static void subject_of_incoming(struct roce *roce, const struct link_rx *rx,
 }
 
 /*
- * The fault of the first unsent packet of the batch, or NULL. It is determined on the first attempt to send the packet;
- * after back-pressure, the next attempts execute the same action.
+ * The fault of the first unsent packet of the batch, or NULL. It is determined on the first attempt
+ * to send the packet; after back-pressure, the next attempts execute the same action.
  */
 static const struct fault *fault_of_packet(struct roce_batch *batch,
 					   const struct fault_subject *subject)

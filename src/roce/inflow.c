@@ -4,8 +4,8 @@
 #include <string.h>
 
 /*
- * A corrupted packet may by chance match the other don't-fragment bit. After this many consecutive matches the sender
- * is assumed to use the other bit.
+ * A corrupted packet may by chance match the other don't-fragment bit. After this many consecutive
+ * matches the sender is assumed to use the other bit.
  */
 #define OTHER_DF_IN_A_ROW 3
 

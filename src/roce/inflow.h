@@ -9,15 +9,16 @@
 #include "wire/icrc.h"
 
 /*
- * State to verify the ICRC of packets from one sender to one local address: the sender's source port and its
- * don't-fragment bit. The ICRC covers that bit, but a UDP socket does not report it, so it is inferred from the ICRC.
- * Owned by the receiving QP or by struct roce_datagrams.
+ * State to verify the ICRC of packets from one sender to one local address: the sender's source
+ * port and its don't-fragment bit. The ICRC covers that bit, but a UDP socket does not report it,
+ * so it is inferred from the ICRC. Owned by the receiving QP or by struct roce_datagrams.
  */
 struct roce_inflow {
 	struct icrc_flow flow; /* of src_port */
 	uint16_t src_port;     /* 0: no packet received yet */
 	bool dont_fragment;
-	unsigned other_df; /* consecutive packets whose ICRC matches the other value of dont_fragment */
+	/* consecutive packets whose ICRC matches the other value of dont_fragment */
+	unsigned other_df;
 };
 
 void inflow_init(struct roce_inflow *inflow);

@@ -71,7 +71,10 @@ void lanes_follow(struct lanes *lanes, struct lane_range *range, const struct la
 	range->first = range->last;
 }
 
-/* Whether lane a is sent before lane b. stays[i]: lane i is not moved, because its packets keep their order. */
+/*
+ * Whether lane a is sent before lane b. stays[i]: lane i is not moved, because its packets keep
+ * their order.
+ */
 static bool lanes_precede(const struct lanes *lanes, const bool *stays, uint8_t a, uint8_t b)
 {
 	const struct burst_lane *lane = &lanes->of[a], *other = &lanes->of[b];

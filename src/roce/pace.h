@@ -6,14 +6,16 @@
 #include <stdint.h>
 
 /*
- * A window for packets of UC and UD (ADR 0040). In a lossless network a full receiver pauses the sender; a UDP socket
- * that is full drops. A sender sets AckReq in one packet out of a quarter of the window. A receiver of this project
- * replies with a VENDOR_ACK when it has taken that packet from its socket (vendor_ack.h). Other receivers ignore the bit,
- * and the sender then sends without a window.
+ * A window for packets of UC and UD (ADR 0040). In a lossless network a full receiver pauses the
+ * sender; a UDP socket that is full drops. A sender sets AckReq in one packet out of a quarter of
+ * the window. A receiver of this project replies with a VENDOR_ACK when it has taken that packet
+ * from its socket (vendor_ack.h). Other receivers ignore the bit, and the sender then sends without
+ * a window.
  *
- * States: UNKNOWN until the first VENDOR_ACK or timeout. WINDOW after a VENDOR_ACK. FREE after a timeout in UNKNOWN, or
- * after PACE_TIMEOUTS timeouts in succession in WINDOW. A VENDOR_ACK in FREE leads to WINDOW. A timeout is a time during
- * which the window was full and no VENDOR_ACK arrived; the packets in flight then count as lost.
+ * States: UNKNOWN until the first VENDOR_ACK or timeout. WINDOW after a VENDOR_ACK. FREE after a
+ * timeout in UNKNOWN, or after PACE_TIMEOUTS timeouts in succession in WINDOW. A VENDOR_ACK in FREE
+ * leads to WINDOW. A timeout is a time during which the window was full and no VENDOR_ACK arrived;
+ * the packets in flight then count as lost.
  *
  * Part of a UC queue pair or of the path of an address handle. No I/O and no clock.
  */
@@ -37,8 +39,9 @@ struct pace {
 	} asks[PACE_ASKS]; /* [asks_tail, asks_head): packets with AckReq without a VENDOR_ACK */
 	uint32_t asks_head;
 	uint32_t asks_tail;
-	uint64_t blocked_ns; /* since when the window is full; 0: it was not full at the last send */
-	uint32_t timeouts;   /* in succession */
+	/* since when the window is full; 0: it was not full at the last send */
+	uint64_t blocked_ns;
+	uint32_t timeouts; /* in succession */
 };
 
 /* window_pkts: rounded down to a multiple of PACE_ASKS and limited to PACE_WINDOW_MAX_PKTS. */

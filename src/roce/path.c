@@ -6,9 +6,10 @@
 #include "roce/qp.h"
 
 /*
- * Replaces link-local GIDs of two QPs of this host by 127.0.0.1. Every device has a link-local GID 0, but the kernel
- * may not have that address: `lo` has no link-local address. Within one host any address can be used, and 127.0.0.1
- * always exists. It also connects link-local GIDs of two devices.
+ * Replaces link-local GIDs of two QPs of this host by 127.0.0.1. Every device has a link-local GID
+ * 0, but the kernel may not have that address: `lo` has no link-local address. Within one host any
+ * address can be used, and 127.0.0.1 always exists. It also connects link-local GIDs of two
+ * devices.
  */
 static void loop_back(struct engine *engine, struct link_path *path)
 {
@@ -49,8 +50,9 @@ int path_fill(struct roce *roce, const uint8_t local_gid[GID_BYTES], uint32_t if
 }
 
 /*
- * The receiver of a datagram finds the addresses in the GRH, and may ignore those of other devices. Connected QPs do not see
- * them, and compare them: the kernel may have assigned the address between the calls of the two sides.
+ * The receiver of a datagram finds the addresses in the GRH, and may ignore those of other devices.
+ * Connected QPs do not see them, and compare them: the kernel may have assigned the address between
+ * the calls of the two sides.
  */
 int path_fill_datagram(struct roce *roce, const uint8_t local_gid[GID_BYTES], uint32_t ifindex,
 		       const struct ibv_global_route *route, struct link_path *path)

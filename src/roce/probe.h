@@ -20,7 +20,9 @@ enum roce_window_cause {
 	ROCE_WINDOW_CAUSE_COUNT
 };
 
-/* Out-of-line parts of the points below; called only while tracing or fault injection is enabled. */
+/*
+ * Out-of-line parts of the points below; called only while tracing or fault injection is enabled.
+ */
 PROBE_COLD int roce_probe_send(struct roce *roce, const struct link_tx *tx, int n);
 PROBE_COLD void roce_probe_receive(struct roce *roce, const struct link_rx *rx);
 PROBE_COLD void roce_emit_retransmit(const struct roce_qp *rqp, uint32_t psn);
@@ -34,8 +36,8 @@ int roce_probe_send_traced(struct roce *roce, const struct link_tx *tx, int n);
 void roce_receive_traced(struct roce *roce, const struct link_rx *rx);
 
 /*
- * fault.c: link_send() of one packet with the points packet.send and "packet sent", and roce_receive() with the points
- * packet.receive and "drop".
+ * fault.c: link_send() of one packet with the points packet.send and "packet sent", and
+ * roce_receive() with the points packet.receive and "drop".
  */
 PROBE_COLD int roce_fault_send(struct roce *roce, const struct link_tx *tx);
 PROBE_COLD void roce_fault_receive(struct roce *roce, const struct link_rx *rx);

@@ -6,8 +6,9 @@
 #include "roce/qp.h"
 
 /*
- * READ responses that arrive ahead of their turn (docs/adr/0062): their data is stored in its place, and their PSNs are kept. As in
- * reorder.c, they must come from the UDP source port of the response before them, so that the PSN alone need not be guessed.
+ * READ responses that arrive ahead of their turn (docs/adr/0062): their data is stored in its
+ * place, and their PSNs are kept. As in reorder.c, they must come from the UDP source port of the
+ * response before them, so that the PSN alone need not be guessed.
  */
 
 static uint64_t *read_reorder_word(struct roce_qp *rqp, uint32_t psn)

@@ -5,7 +5,10 @@
 #include "core/qp.h"
 #include "roce/probe.h"
 
-/* A received datagram: its checks that do not depend on the state of the QP, and the part of the transport that processes it. */
+/*
+ * A received datagram: its checks that do not depend on the state of the QP, and the part of the
+ * transport that processes it.
+ */
 
 /* ECN field, RFC 3168: CE, a router marked the packet. */
 #define ECN_MARKED 0x03
@@ -58,9 +61,10 @@ static struct roce_qp *find_recipient(struct roce *roce, const struct link_rx *r
 }
 
 /*
- * A packet has the CE mark: a CNP to the peer's QP becomes pending, unless one was sent recently (IBA A17). The window of the
- * requester limits the READ responses in flight, so their marks also reduce this window. A responder of this project does not pace
- * them; a NIC may do so after the CNP.
+ * A packet has the CE mark: a CNP to the peer's QP becomes pending, unless one was sent recently
+ * (IBA A17). The window of the requester limits the READ responses in flight, so their marks also
+ * reduce this window. A responder of this project does not pace them; a NIC may do so after the
+ * CNP.
  */
 static void take_mark(struct roce_qp *rqp, const struct opcode_info *info)
 {
@@ -147,8 +151,9 @@ static bool roce_may_follow(const struct link_rx *rx, const struct link_rx *ack)
 }
 
 /*
- * An ACK that waited for the application's reply is sent behind it, because it is shorter (lanes.c). The program that receives both
- * expects the completion of its SEND before the reply, as with a NIC, which sends the ACK first.
+ * An ACK that waited for the application's reply is sent behind it, because it is shorter
+ * (lanes.c). The program that receives both expects the completion of its SEND before the reply, as
+ * with a NIC, which sends the ACK first.
  */
 void roce_acks_first(struct link_rx *rx, int n)
 {

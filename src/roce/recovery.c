@@ -10,27 +10,30 @@
 #include "roce/probe.h"
 
 /*
- * Loss recovery of a queue pair: passes inputs to the state table (recovery_state.c), executes its actions, and runs
- * the timer.
+ * Loss recovery of a queue pair: passes inputs to the state table (recovery_state.c), executes its
+ * actions, and runs the timer.
  *
- * Two timeouts share one timer. The ACK timeout is ibv_qp_attr.timeout: if una_psn has not advanced for this time,
- * one retry is used, and after retry_cnt retries the queue pair fails (IBA 1.x §9.9.2.1.1). The retransmission
- * timeout of RFC 6298 is much shorter and uses no retry. It recovers from the loss of the last packet or of an
- * acknowledgment.
+ * Two timeouts share one timer. The ACK timeout is ibv_qp_attr.timeout: if una_psn has not advanced
+ * for this time, one retry is used, and after retry_cnt retries the queue pair fails (IBA 1.x
+ * §9.9.2.1.1). The retransmission timeout of RFC 6298 is much shorter and uses no retry. It
+ * recovers from the loss of the last packet or of an acknowledgment.
  */
 
 /*
- * The ACK timeout may be up to four times the attribute's value (IBA 1.x §9.7.6.1.3). A peer process responds only
- * when it is scheduled; on a busy host this takes longer than the timeouts that applications choose for a NIC. So
- * timeouts below ACK_TIMEOUT_ENOUGH_NS are multiplied by ACK_TIMEOUT_STRETCH, up to ACK_TIMEOUT_ENOUGH_NS. The
- * minimum is ACK_TIMEOUT_MIN_NS.
+ * The ACK timeout may be up to four times the attribute's value (IBA 1.x §9.7.6.1.3). A peer
+ * process responds only when it is scheduled; on a busy host this takes longer than the timeouts
+ * that applications choose for a NIC. So timeouts below ACK_TIMEOUT_ENOUGH_NS are multiplied by
+ * ACK_TIMEOUT_STRETCH, up to ACK_TIMEOUT_ENOUGH_NS. The minimum is ACK_TIMEOUT_MIN_NS.
  */
 #define ACK_TIMEOUT_ENOUGH_NS 250000000u
 #define ACK_TIMEOUT_STRETCH   4u
 #define ACK_TIMEOUT_MIN_NS    4000000u
 #define RTOS_IN_ACK_TIMEOUT   4
 #define RTO_BACKOFF_MAX	      8
-/* During selective repeat the timer also sends new packets, PACING_STEPS_IN_RTT times per round-trip time. */
+/*
+ * During selective repeat the timer also sends new packets, PACING_STEPS_IN_RTT times per
+ * round-trip time.
+ */
 #define PACING_STEPS_IN_RTT 8u
 #define PACING_STEP_MIN_NS  100000u
 /* Before a timeout takes effect, at most this many batches of received datagrams are processed. */
@@ -53,7 +56,10 @@ static uint64_t recovery_ack_timeout_ns(const struct roce_qp *rqp)
 	return timeout_ns < ACK_TIMEOUT_MIN_NS ? ACK_TIMEOUT_MIN_NS : timeout_ns;
 }
 
-/* The maximum of the RTO: each retry includes several retransmissions, unless the round-trip time is too long for that. */
+/*
+ * The maximum of the RTO: each retry includes several retransmissions, unless the round-trip time
+ * is too long for that.
+ */
 static uint64_t recovery_rto_limit_ns(const struct roce_qp *rqp)
 {
 	uint64_t part_ns = recovery_ack_timeout_ns(rqp) / RTOS_IN_ACK_TIMEOUT;
@@ -84,8 +90,8 @@ bool recovery_may_send(const struct roce_qp *rqp)
 }
 
 /*
- * The gap was retransmitted, and the peer is known to buffer out-of-order packets: new packets may be sent at the
- * rate at which packets leave the network.
+ * The gap was retransmitted, and the peer is known to buffer out-of-order packets: new packets may
+ * be sent at the rate at which packets leave the network.
  */
 static bool recovery_is_pacing(const struct roce_qp *rqp)
 {
@@ -105,7 +111,10 @@ static uint64_t recovery_next_pacing_ns(const struct roce_qp *rqp)
 	return rqp->roce->now_ns + (step_ns < PACING_STEP_MIN_NS ? PACING_STEP_MIN_NS : step_ns);
 }
 
-/* A pending timer with an earlier deadline is not changed: its expiration calls this function again. */
+/*
+ * A pending timer with an earlier deadline is not changed: its expiration calls this function
+ * again.
+ */
 static void recovery_arm(struct roce_qp *rqp)
 {
 	uint64_t due_ns = min_u64(recovery_deadline_ns(rqp), recovery_next_pacing_ns(rqp));
@@ -145,8 +154,9 @@ void recovery_halt(struct roce_qp *rqp)
 }
 
 /*
- * The number of new packets that may be sent during selective repeat. The peer cannot report which packets it has
- * buffered. In each round-trip time one window of packets leaves the network, so as many new ones may be sent.
+ * The number of new packets that may be sent during selective repeat. The peer cannot report which
+ * packets it has buffered. In each round-trip time one window of packets leaves the network, so as
+ * many new ones may be sent.
  */
 static uint32_t recovery_paced_room(const struct roce_qp *rqp)
 {
@@ -180,7 +190,10 @@ void recovery_on_sent(struct roce_qp *rqp, uint32_t psn, bool is_timeable)
 
 	if (psn == rqp->tx.una_psn) {
 		recovery->rto_start_ns = now_ns;
-		/* The ACK timeout starts with the first copy of una_psn; a retransmission does not restart it. */
+		/*
+		 * The ACK timeout starts with the first copy of una_psn; a retransmission does not
+		 * restart it.
+		 */
 		if (!is_resending)
 			recovery->ack_start_ns = now_ns;
 	}
@@ -320,7 +333,10 @@ void recovery_on_progress(struct roce_qp *rqp, uint32_t acked_pkts)
 	}
 	recovery->ack_start_ns = now_ns;
 	recovery->rto_start_ns = now_ns;
-	/* RFC 6298 §5.7 keeps the backoff until the next sample. With random losses that delays recovery too much. */
+	/*
+	 * RFC 6298 §5.7 keeps the backoff until the next sample. With random losses that delays
+	 * recovery too much.
+	 */
 	recovery->rto_backoff = 0;
 	recovery->is_una_resent = false;
 	recovery->retries_left = rqp->qp->attr.retry_cnt;
@@ -349,7 +365,10 @@ static void recovery_repair_gap(struct roce_qp *rqp)
 	recovery_step(rqp, input);
 }
 
-/* Whether una_psn was retransmitted less than a round-trip time ago: the report is about an earlier copy. */
+/*
+ * Whether una_psn was retransmitted less than a round-trip time ago: the report is about an earlier
+ * copy.
+ */
 static bool recovery_is_report_early(const struct roce_qp *rqp)
 {
 	const struct recovery *recovery = &rqp->tx.recovery;
@@ -368,7 +387,10 @@ void recovery_on_gap(struct roce_qp *rqp)
 	if (recovery->state == RECOVERY_RNR_WAIT || recovery->is_una_resent ||
 	    recovery_is_report_early(rqp))
 		return;
-	/* A gap immediately after the retransmitted gap is the same loss if the peer has no reorder buffer. */
+	/*
+	 * A gap immediately after the retransmitted gap is the same loss if the peer has no reorder
+	 * buffer.
+	 */
 	if (!recovery_is_gap_acked(recovery, rqp->tx.una_psn))
 		recovery_cc_loss(rqp);
 	recovery_repair_gap(rqp);
@@ -380,7 +402,10 @@ void recovery_on_ack_end(struct roce_qp *rqp)
 		recovery_repair_gap(rqp);
 }
 
-/* Uses one RNR retry; false: no retries are left. An rnr_retry of 7 means unlimited retries (IBA 1.x §9.7.5.2.8). */
+/*
+ * Uses one RNR retry; false: no retries are left. An rnr_retry of 7 means unlimited retries (IBA
+ * 1.x §9.7.5.2.8).
+ */
 static bool recovery_count_rnr(struct roce_qp *rqp)
 {
 	if (rqp->qp->attr.rnr_retry == RNR_RETRY_INFINITE)
@@ -434,8 +459,8 @@ static bool recovery_time_out(struct roce_qp *rqp)
 	if (recovery->rto_backoff < RTO_BACKOFF_MAX)
 		recovery->rto_backoff++;
 	/*
-	 * With a peer that buffers out-of-order packets, the first timeout is treated as the loss of a
-	 * retransmission.
+	 * With a peer that buffers out-of-order packets, the first timeout is treated as the loss
+	 * of a retransmission.
 	 */
 	if (recovery->reorder.confidence == REORDER_CONFIRMED && recovery->rto_backoff == 1) {
 		recovery_cc_loss(rqp);
@@ -450,8 +475,8 @@ static bool recovery_time_out(struct roce_qp *rqp)
 }
 
 /*
- * If the process was not scheduled for a while, its timer has expired while acknowledgments wait in the socket. These
- * are processed first; otherwise the scheduling delay would be treated as a loss.
+ * If the process was not scheduled for a while, its timer has expired while acknowledgments wait in
+ * the socket. These are processed first; otherwise the scheduling delay would be treated as a loss.
  */
 static void recovery_drain_socket(struct roce_qp *rqp)
 {
@@ -497,7 +522,10 @@ void recovery_timer(struct timer *timer, uint64_t now_ns)
 	}
 	roce_requester_run(rqp);
 	batch_flush(rqp->roce);
-	/* Also if no packet could be sent, because of back-pressure or because the send queue is in SQD. */
+	/*
+	 * Also if no packet could be sent, because of back-pressure or because the send queue is in
+	 * SQD.
+	 */
 	if (!recovery_is_idle(rqp) && recovery_may_send(rqp))
 		recovery_arm(rqp);
 }

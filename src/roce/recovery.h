@@ -8,33 +8,45 @@
 #include "roce/rtt.h"
 
 /*
- * Loss recovery of a requester (IBA 1.x §9.7.5): detects losses and retransmits. This header declares the state
- * machine (recovery_state.c, no I/O). recovery.c executes its actions on a queue pair and runs the timers. Congestion
- * control (cc.h) limits the packets in flight. docs/loss-recovery.md explains loss recovery; docs/recovery-states.md
- * has the state table.
+ * Loss recovery of a requester (IBA 1.x §9.7.5): detects losses and retransmits. This header
+ * declares the state machine (recovery_state.c, no I/O). recovery.c executes its actions on a queue
+ * pair and runs the timers. Congestion control (cc.h) limits the packets in flight.
+ * docs/loss-recovery.md explains loss recovery; docs/recovery-states.md has the state table.
  *
- * PSNs: [una_psn, next_psn) is in flight, [next_psn, max_psn) was sent before and is to be retransmitted.
+ * PSNs: [una_psn, next_psn) is in flight, [next_psn, max_psn) was sent before and is to be
+ * retransmitted.
  */
 enum recovery_state {
 	RECOVERY_OPEN, /* no loss is known */
-	RECOVERY_SELECTIVE, /* selective repeat: only the gap [una_psn, retransmit_end_psn) is retransmitted */
+	/* selective repeat: only the gap [una_psn, retransmit_end_psn) is retransmitted */
+	RECOVERY_SELECTIVE,
 	RECOVERY_GO_BACK_N, /* all packets up to retransmit_end_psn are retransmitted */
-	RECOVERY_RNR_WAIT, /* the peer had no receive WQE: no packets are sent until the RNR timer expires */
+	/* the peer had no receive WQE: no packets are sent until the RNR timer expires */
+	RECOVERY_RNR_WAIT,
 	RECOVERY_STATE_COUNT
 };
 
 enum recovery_input {
 	RECOVERY_IN_ACK, /* an acknowledgment advanced una_psn */
 	/*
-	 * An acknowledgment advanced una_psn to the end of go-back-N, or beyond the gap of selective repeat. The
-	 * latter shows that the peer had buffered the packets after the gap.
+	 * An acknowledgment advanced una_psn to the end of go-back-N, or beyond the gap of
+	 * selective repeat. The latter shows that the peer had buffered the packets after the gap.
 	 */
 	RECOVERY_IN_RECOVERED,
-	/* una_psn is missing at the peer: a sequence NAK, a response that skips data, or a first timeout */
+	/*
+	 * una_psn is missing at the peer: a sequence NAK, a response that skips data, or a first
+	 * timeout
+	 */
 	RECOVERY_IN_GAP, /* selective repeat is possible */
-	RECOVERY_IN_GAP_ALL, /* go-back-N is required: READs or atomics are in flight, or the gap is all that is in flight */
-	RECOVERY_IN_GAP_HOLD_OFF, /* go-back-N is required: the peer recently dropped out-of-order packets */
-	RECOVERY_IN_NOT_BUFFERED, /* the packet after the gap is also missing: the peer has no reorder buffer */
+	/*
+	 * go-back-N is required: READs or atomics are in flight, or the gap is all that is in
+	 * flight
+	 */
+	RECOVERY_IN_GAP_ALL,
+	/* go-back-N is required: the peer recently dropped out-of-order packets */
+	RECOVERY_IN_GAP_HOLD_OFF,
+	/* the packet after the gap is also missing: the peer has no reorder buffer */
+	RECOVERY_IN_NOT_BUFFERED,
 	/* from the timer */
 	RECOVERY_IN_RTO, /* all packets in flight are considered lost */
 	RECOVERY_IN_RNR_EXPIRED,
@@ -44,12 +56,14 @@ enum recovery_input {
 };
 
 enum recovery_action {
-	RECOVERY_ACTION_MISSING, /* the table has no entry; a test verifies that this does not occur */
+	/* the table has no entry; a test verifies that this does not occur */
+	RECOVERY_ACTION_MISSING,
 	RECOVERY_ACTION_NEVER, /* the input does not occur in this state */
 	RECOVERY_ACTION_NOTHING,
 	RECOVERY_ACTION_RETRANSMIT_GAP,
 	RECOVERY_ACTION_RETRANSMIT_ALL,
-	RECOVERY_ACTION_RETRANSMIT_ALL_COUNT, /* retransmit all, and count one loss of the hold-off */
+	/* retransmit all, and count one loss of the hold-off */
+	RECOVERY_ACTION_RETRANSMIT_ALL_COUNT,
 	RECOVERY_ACTION_RETRANSMIT_ALL_DENY, /* retransmit all, and start a hold-off */
 	RECOVERY_ACTION_CONFIRM,	     /* record that the peer buffers out-of-order packets */
 	RECOVERY_ACTION_WAIT_RNR,	     /* go back to una_psn, and start the RNR timer */
@@ -63,20 +77,22 @@ struct recovery_cell {
 };
 
 /*
- * Whether the peer buffers out-of-order packets. A responder of this project does (reorder.c); most NICs do not. The
- * wire protocol does not carry this property. It is inferred from the PSN that the peer acknowledges after a gap was
- * retransmitted.
+ * Whether the peer buffers out-of-order packets. A responder of this project does (reorder.c); most
+ * NICs do not. The wire protocol does not carry this property. It is inferred from the PSN that the
+ * peer acknowledges after a gap was retransmitted.
  */
 enum reorder_confidence {
 	REORDER_UNKNOWN,   /* selective repeat is attempted */
 	REORDER_CONFIRMED, /* selective repeat succeeded */
-	REORDER_HOLD_OFF, /* selective repeat failed: go-back-N for the next hold_off_losses losses */
+	/* selective repeat failed: go-back-N for the next hold_off_losses losses */
+	REORDER_HOLD_OFF,
 };
 
 struct recovery_reorder {
 	enum reorder_confidence confidence;
 	unsigned int
-		hold_off_exponent; /* the next hold-off is 2^exponent losses; each consecutive failure adds 1 */
+		/* the next hold-off is 2^exponent losses; each consecutive failure adds 1 */
+		hold_off_exponent;
 	uint32_t hold_off_losses;
 };
 
@@ -116,7 +132,8 @@ static inline bool recovery_reorder_has_failed(const struct recovery_reorder *re
 struct recovery_gap {
 	uint32_t una_psn;
 	uint32_t max_psn;
-	uint32_t burst_pkts; /* length of the GSO burst that begins with una_psn; networks mostly lose the whole burst */
+	/* length of the GSO burst that begins with una_psn; networks mostly lose the whole burst */
+	uint32_t burst_pkts;
 	bool has_responses; /* READs, atomics, atomic WRITEs or FLUSHes are in flight */
 };
 
@@ -131,7 +148,10 @@ enum recovery_input recovery_classify_ack(const struct recovery *recovery, uint3
 /* Whether the peer acknowledged exactly the retransmitted gap, but not the packet after it. */
 bool recovery_is_gap_acked(const struct recovery *recovery, uint32_t una_psn);
 
-/* The input for a missing una_psn. *gap_pkts: the gap's length for RECOVERY_IN_GAP. Not called in RNR_WAIT. */
+/*
+ * The input for a missing una_psn. *gap_pkts: the gap's length for RECOVERY_IN_GAP. Not called in
+ * RNR_WAIT.
+ */
 enum recovery_input recovery_classify_gap(const struct recovery *recovery,
 					  const struct recovery_gap *gap, uint32_t *gap_pkts);
 

@@ -7,9 +7,9 @@
 #include "wire/psn.h"
 
 /*
- * If the packet after a retransmitted gap is also missing, and the peer is known to buffer out-of-order packets, the
- * next gap is assumed to be GAP_GROWTH times as long. A gap of more than GAP_MAX_PKTS means that the peer does not
- * buffer.
+ * If the packet after a retransmitted gap is also missing, and the peer is known to buffer
+ * out-of-order packets, the next gap is assumed to be GAP_GROWTH times as long. A gap of more than
+ * GAP_MAX_PKTS means that the peer does not buffer.
  */
 #define GAP_GROWTH   4u
 #define GAP_MAX_PKTS 64u
@@ -48,9 +48,9 @@ static const struct recovery_cell cells[RECOVERY_STATE_COUNT][RECOVERY_IN_COUNT]
 		[RECOVERY_IN_RNR_NAK]		= GO(WAIT_RNR, RNR_WAIT),
 	},
 	/*
-	 * While older copies of the packets are in the network, an acknowledged PSN does not show whether the peer
-	 * buffers. So selective repeat is not used until all packets that were in flight at the start of go-back-N
-	 * are acknowledged.
+	 * While older copies of the packets are in the network, an acknowledged PSN does not show
+	 * whether the peer buffers. So selective repeat is not used until all packets that were in
+	 * flight at the start of go-back-N are acknowledged.
 	 */
 	[RECOVERY_GO_BACK_N] = {
 		[RECOVERY_IN_ACK]		= GO(NOTHING, GO_BACK_N),
@@ -63,7 +63,10 @@ static const struct recovery_cell cells[RECOVERY_STATE_COUNT][RECOVERY_IN_COUNT]
 		[RECOVERY_IN_RNR_EXPIRED]	= GO(NEVER, GO_BACK_N),
 		[RECOVERY_IN_RNR_NAK]		= GO(WAIT_RNR, RNR_WAIT),
 	},
-	/* All packets are retransmitted after the wait, so recovery_on_gap() ignores reports of gaps in this state. */
+	/*
+	 * All packets are retransmitted after the wait, so recovery_on_gap() ignores reports of
+	 * gaps in this state.
+	 */
 	[RECOVERY_RNR_WAIT] = {
 		[RECOVERY_IN_ACK]		= GO(NOTHING, RNR_WAIT),
 		[RECOVERY_IN_RECOVERED]		= GO(NEVER, RNR_WAIT),

@@ -5,20 +5,22 @@
 #include "roce/qp.h"
 
 /*
- * The reorder buffer: requests that arrived after a gap. A NIC drops such requests, because the requester retransmits
- * them after the sequence NAK. Here they are buffered, and executed in order when the gap is filled. A later copy is
- * a duplicate and is acknowledged as one. The requester receives an ACK for more than it has retransmitted. This is
- * valid: it also occurs if earlier ACKs were lost (IBA 1.x §9.7.5.1).
+ * The reorder buffer: requests that arrived after a gap. A NIC drops such requests, because the
+ * requester retransmits them after the sequence NAK. Here they are buffered, and executed in order
+ * when the gap is filled. A later copy is a duplicate and is acknowledged as one. The requester
+ * receives an ACK for more than it has retransmitted. This is valid: it also occurs if earlier ACKs
+ * were lost (IBA 1.x §9.7.5.1).
  */
 
 /*
- * Without a reorder buffer, an attacker's packet must have the expected PSN: a guess succeeds with probability 2^-24
- * (IBA 1.x §9.7.2). A buffer for 2^9 PSNs alone would make that 2^-15. So a packet is buffered only if it has the UDP
- * source port of the last in-sequence request, and if that port cannot be computed from the QPNs. Senders of this
- * project choose one of 2^14 ports at random for each peer process, so a guess succeeds with probability 2^-29. Other
- * users of the sender's host cannot send from this port, because it is bound to the sender's socket. rxe, and drivers
- * that use the kernel's rdma_get_udp_sport() without a flow label, compute the port from the QPNs: their packets are
- * not buffered.
+ * Without a reorder buffer, an attacker's packet must have the expected PSN: a guess succeeds with
+ * probability 2^-24 (IBA 1.x §9.7.2). A buffer for 2^9 PSNs alone would make that 2^-15. So a
+ * packet is buffered only if it has the UDP source port of the last in-sequence request, and if
+ * that port cannot be computed from the QPNs. Senders of this project choose one of 2^14 ports at
+ * random for each peer process, so a guess succeeds with probability 2^-29. Other users of the
+ * sender's host cannot send from this port, because it is bound to the sender's socket. rxe, and
+ * drivers that use the kernel's rdma_get_udp_sport() without a flow label, compute the port from
+ * the QPNs: their packets are not buffered.
  */
 #define PORT_FIRST 0xc000u
 #define PORT_BITS  14
@@ -30,7 +32,10 @@ static uint32_t reorder_port_by_hash(uint32_t qpn)
 	return PORT_FIRST + ((qpn * 0x61c88647u) >> (32 - PORT_BITS));
 }
 
-/* The source port of rdma_get_udp_sport(): a flow label of 20 bits from both QPNs, folded to 14 bits. */
+/*
+ * The source port of rdma_get_udp_sport(): a flow label of 20 bits from both QPNs, folded to 14
+ * bits.
+ */
 static uint32_t reorder_port_by_label(uint32_t qpn, uint32_t other_qpn)
 {
 	uint64_t label = (uint64_t)qpn * other_qpn;
@@ -64,8 +69,8 @@ static size_t reorder_bytes_of(const struct packet *packet)
 }
 
 /*
- * XRC requests may wait for another process: their buffer has other rules (xrc_forward.h). If a peer fills the memory, the
- * others send in order, and need none.
+ * XRC requests may wait for another process: their buffer has other rules (xrc_forward.h). If a
+ * peer fills the memory, the others send in order, and need none.
  */
 bool reorder_takes_ahead(const struct roce_qp *rqp)
 {
@@ -100,7 +105,10 @@ static struct reorder_packet *reorder_take(struct roce_qp *rqp, uint32_t psn)
 	return buffered;
 }
 
-/* Drops a buffered packet whose PSN is before the expected one, because a READ used the PSN for its responses. */
+/*
+ * Drops a buffered packet whose PSN is before the expected one, because a READ used the PSN for its
+ * responses.
+ */
 static void reorder_drop_passed(struct roce_qp *rqp, uint32_t psn)
 {
 	const struct reorder_packet *buffered = *reorder_slot(rqp, psn);

@@ -10,22 +10,28 @@
 #include "roce/probe.h"
 
 /*
- * The requester. A WQE gets its PSNs when its first packet is sent and keeps them; send_wqe.first_psn is the first. A
- * packet can be rebuilt from its PSN alone, so go-back-N only sets next_psn. WQEs [una, nxt) were sent completely,
- * the WQE at nxt perhaps in part. WQEs complete strictly in order.
+ * The requester. A WQE gets its PSNs when its first packet is sent and keeps them;
+ * send_wqe.first_psn is the first. A packet can be rebuilt from its PSN alone, so go-back-N only
+ * sets next_psn. WQEs [una, nxt) were sent completely, the WQE at nxt perhaps in part. WQEs
+ * complete strictly in order.
  *
- * A long READ is sent as several READ requests, so that the responses in flight do not exceed the congestion window.
- * The responses have the same PSNs as those to a single request. The boundaries between these requests never change:
- * a responder need not accept a duplicate READ request with boundaries that differ from the original's
- * (IBA 1.x §9.7.5.1.4).
+ * A long READ is sent as several READ requests, so that the responses in flight do not exceed the
+ * congestion window. The responses have the same PSNs as those to a single request. The boundaries
+ * between these requests never change: a responder need not accept a duplicate READ request with
+ * boundaries that differ from the original's (IBA 1.x §9.7.5.1.4).
  */
 
 /* Packets that a QP may send in one turn; then other QPs send. */
 #define TURN_PKTS (2u * ROCE_BATCH)
-/* The AckReq bit is set in the last packet of each message, and after this many packets without it. */
+/*
+ * The AckReq bit is set in the last packet of each message, and after this many packets without it.
+ */
 #define ACK_REQUEST_PKTS 30u
 #define READ_PIECE_PSNS	 30u
-/* A WRITE of up to this many bytes and packets is sent as Only packets, which fit into one GSO burst. */
+/*
+ * A WRITE of up to this many bytes and packets is sent as Only packets, which fit into one GSO
+ * burst.
+ */
 #define SPLIT_BYTES 32768u
 #define SPLIT_PKTS  32u
 
@@ -44,7 +50,10 @@ void roce_requester_succeed(struct roce_qp *rqp)
 	struct send_queue *sq = &rqp->qp->sq;
 
 	sq_retire(rqp->qp, IBV_WC_SUCCESS, VENDOR_ERR_NONE);
-	/* The following local operations may have been executed already, also if preceding WQEs were retransmitted. */
+	/*
+	 * The following local operations may have been executed already, also if preceding WQEs
+	 * were retransmitted.
+	 */
 	while (sq->una != sq->head && sq_wqe(sq, sq->una)->state == SEND_WQE_DONE)
 		sq_retire(rqp->qp, IBV_WC_SUCCESS, VENDOR_ERR_NONE);
 }
@@ -57,7 +66,10 @@ void roce_requester_go_back(struct roce_qp *rqp)
 	rqp->tx.unasked_pkts = 0;
 }
 
-/* Index of the WQE that contains max_psn. If max_psn is the end of a WQE, the index of the next one. */
+/*
+ * Index of the WQE that contains max_psn. If max_psn is the end of a WQE, the index of the next
+ * one.
+ */
 static uint32_t requester_index_of_max(const struct roce_qp *rqp)
 {
 	const struct send_queue *sq = &rqp->qp->sq;
@@ -69,7 +81,10 @@ static uint32_t requester_index_of_max(const struct roce_qp *rqp)
 	return sq->begun - 1;
 }
 
-/* The gap was retransmitted: continues with unsent packets, because the peer may have buffered those between. */
+/*
+ * The gap was retransmitted: continues with unsent packets, because the peer may have buffered
+ * those between.
+ */
 static void requester_skip_buffered(struct roce_qp *rqp)
 {
 	rqp->tx.next_psn = rqp->tx.max_psn;
@@ -80,7 +95,10 @@ void roce_requester_moved_on(struct roce_qp *rqp)
 {
 	bool is_sending_gap = recovery_is_sending_gap(rqp);
 
-	/* The peer acknowledged packets that were to be retransmitted: it received their first copy. */
+	/*
+	 * The peer acknowledged packets that were to be retransmitted: it received their first
+	 * copy.
+	 */
 	if (psn_is_before(rqp->tx.next_psn, rqp->tx.una_psn))
 		rqp->tx.next_psn = rqp->tx.una_psn;
 	if (is_sending_gap && !recovery_is_sending_gap(rqp))
@@ -105,7 +123,9 @@ bool roce_requester_has_reads_out(const struct roce_qp *rqp)
 	return psn_is_after(rqp->tx.reads_end_psn, rqp->tx.una_psn);
 }
 
-/* Completes UC WQEs that were sent. No packet in the batch refers to application memory any more. */
+/*
+ * Completes UC WQEs that were sent. No packet in the batch refers to application memory any more.
+ */
 static void requester_retire_unreliable(struct roce_qp *rqp)
 {
 	struct send_queue *sq = &rqp->qp->sq;
@@ -128,7 +148,10 @@ unsigned int roce_requester_flush(struct roce *roce)
 	return count;
 }
 
-/* A WQE failed locally. If preceding WQEs are outstanding, the failure is reported after they complete. */
+/*
+ * A WQE failed locally. If preceding WQEs are outstanding, the failure is reported after they
+ * complete.
+ */
 static enum step requester_fail_in_order(struct roce_qp *rqp, enum ibv_wc_status status,
 					 enum vendor_err vendor_err)
 {
@@ -194,11 +217,13 @@ static bool requester_wants_ack(struct roce_qp *rqp, uint32_t psn, bool ends)
 }
 
 /*
- * Whether each packet of a WRITE is a WRITE of its own. Its packets then have the same length and are one GSO burst. Otherwise the RETH
- * makes the first packet longer than the others, which need a second system call (docs/adr/0056).
+ * Whether each packet of a WRITE is a WRITE of its own. Its packets then have the same length and
+ * are one GSO burst. Otherwise the RETH makes the first packet longer than the others, which need a
+ * second system call (docs/adr/0056).
  *
- * The first message of several packets is not split: a peer with another path MTU refuses its first packet, as it refuses that of a NIC.
- * A larger path MTU of the peer would admit the parts. After 2^24 packets another message may have the same PSN, and is not split either.
+ * The first message of several packets is not split: a peer with another path MTU refuses its first
+ * packet, as it refuses that of a NIC. A larger path MTU of the peer would admit the parts. After
+ * 2^24 packets another message may have the same PSN, and is not split either.
  */
 static bool requester_splits(const struct roce_qp *rqp, const struct send_wqe *wqe)
 {
@@ -211,8 +236,8 @@ static bool requester_splits(const struct roce_qp *rqp, const struct send_wqe *w
 }
 
 /*
- * Whether the next packet may be sent before those that precede it: only the first time, and not while a loss is repaired. The
- * packets of long messages fill bursts in their order.
+ * Whether the next packet may be sent before those that precede it: only the first time, and not
+ * while a loss is repaired. The packets of long messages fill bursts in their order.
  */
 static bool requester_may_overtake(const struct roce_qp *rqp, const struct packet *packet)
 {
@@ -264,8 +289,9 @@ static enum step requester_step_message(struct roce_qp *rqp, struct send_wqe *wq
 		return requester_fail_in_order(rqp, IBV_WC_LOC_PROT_ERR, VENDOR_ERR_MEMORY_GONE);
 	requester_sent(rqp, wqe, 1, packet.wants_ack);
 	/*
-	 * The RETH of a WRITE makes this packet longer than the next one, which therefore begins a GSO burst. A short ACK fits
-	 * between. The last packet of any message follows the ACK (requester_acks_before()).
+	 * The RETH of a WRITE makes this packet longer than the next one, which therefore begins a
+	 * GSO burst. A short ACK fits between. The last packet of any message follows the ACK
+	 * (requester_acks_before()).
 	 */
 	if (!ends && !is_split)
 		response_run_waited(rqp);
@@ -279,7 +305,10 @@ static void requester_note_read(struct roce_qp *rqp, uint32_t end_psn)
 		rqp->tx.reads_end_psn = end_psn;
 }
 
-/* Sends the READ request for the next piece, or for the remainder of a piece if responses were lost. */
+/*
+ * Sends the READ request for the next piece, or for the remainder of a piece if responses were
+ * lost.
+ */
 static enum step requester_step_read(struct roce_qp *rqp, struct send_wqe *wqe)
 {
 	uint32_t done_psns = psn_sub(rqp->tx.next_psn, wqe->first_psn);
@@ -368,7 +397,10 @@ static void requester_begin_psns(struct roce_qp *rqp, struct send_wqe *wqe)
 	requester_begin(&rqp->qp->sq);
 }
 
-/* A local operation was executed. It has no PSN, and completes after the preceding WQEs; in UC, at the end of the turn. */
+/*
+ * A local operation was executed. It has no PSN, and completes after the preceding WQEs; in UC, at
+ * the end of the turn.
+ */
 static void requester_executed(struct roce_qp *rqp)
 {
 	if (is_reliable(rqp) && rqp->qp->sq.una + 1 == rqp->qp->sq.nxt)
@@ -409,9 +441,10 @@ void roce_requester_pace_timer(struct timer *timer, uint64_t now_ns)
 }
 
 /*
- * Whether a postponed ACK precedes the next packet, because this packet ends a message. The peer's application would otherwise
- * receive a reply before the completion of the SEND that the reply answers. With a NIC it does not. A peer that permits packets ahead
- * puts them in order itself (roce_acks_first()), and receives the ACK at the end of the burst.
+ * Whether a postponed ACK precedes the next packet, because this packet ends a message. The peer's
+ * application would otherwise receive a reply before the completion of the SEND that the reply
+ * answers. With a NIC it does not. A peer that permits packets ahead puts them in order itself
+ * (roce_acks_first()), and receives the ACK at the end of the burst.
  */
 static bool requester_acks_before(const struct roce_qp *rqp, const struct send_wqe *wqe)
 {

@@ -7,11 +7,14 @@
 #include "roce/xrc_forward.h"
 
 /*
- * The responder. The checks below run in order for each request; the first that fails determines the disposition. The
- * table of dispositions (disposition.c) determines the reply and whether the QP enters ERROR (IBA 1.x §9.7.4, §9.9.3).
+ * The responder. The checks below run in order for each request; the first that fails determines
+ * the disposition. The table of dispositions (disposition.c) determines the reply and whether the
+ * QP enters ERROR (IBA 1.x §9.7.4, §9.9.3).
  */
 
-/* Compares the PSN with the expected one: expected, duplicate, ahead of its turn, or after a gap. */
+/*
+ * Compares the PSN with the expected one: expected, duplicate, ahead of its turn, or after a gap.
+ */
 static enum disposition check_psn(struct roce_qp *rqp, const struct packet *packet)
 {
 	int32_t ahead = psn_diff(packet->psn, rqp->rx.psn);
@@ -38,7 +41,10 @@ static enum disposition check_sequence(struct roce_qp *rqp, const struct packet 
 	return DISPOSITION_ACCEPTED;
 }
 
-/* Bytes that remain of the packet's message: of a WRITE by its RETH, of a SEND at most MAX_MSG_BYTES. */
+/*
+ * Bytes that remain of the packet's message: of a WRITE by its RETH, of a SEND at most
+ * MAX_MSG_BYTES.
+ */
 static uint32_t left_bytes(const struct roce_qp *rqp, const struct packet *packet)
 {
 	uint32_t whole = packet->info->is_write ? rqp->rx.in->length_bytes : MAX_MSG_BYTES;
@@ -49,8 +55,8 @@ static uint32_t left_bytes(const struct roce_qp *rqp, const struct packet *packe
 }
 
 /*
- * Whether the lengths of payload and message are valid; a WRITE must match the DMA length of its RETH
- * (IBA 1.x §9.7.4.1).
+ * Whether the lengths of payload and message are valid; a WRITE must match the DMA length of its
+ * RETH (IBA 1.x §9.7.4.1).
  */
 enum disposition responder_check_size(struct roce_qp *rqp, const struct packet *packet)
 {
@@ -79,8 +85,8 @@ enum disposition responder_check_size(struct roce_qp *rqp, const struct packet *
 }
 
 /*
- * Whether an XRC packet refers to an SRQ of the QP's domain, and all packets of a message to the same. The packet
- * uses the access rights, receives and completion queue of that SRQ (IBA A14).
+ * Whether an XRC packet refers to an SRQ of the QP's domain, and all packets of a message to the
+ * same. The packet uses the access rights, receives and completion queue of that SRQ (IBA A14).
  */
 static enum disposition check_srq(struct roce_qp *rqp, const struct packet *packet)
 {
@@ -134,8 +140,8 @@ static enum access_result roce_responder_finish(struct roce_qp *rqp, const struc
 }
 
 /*
- * Executes one packet of a SEND or WRITE. Without a receive WQE it has no effect, so that the requester can
- * retransmit it.
+ * Executes one packet of a SEND or WRITE. Without a receive WQE it has no effect, so that the
+ * requester can retransmit it.
  */
 enum access_result responder_execute_message(struct roce_qp *rqp, const struct packet *packet)
 {
@@ -209,8 +215,8 @@ static struct remote_request request_of(const struct packet *packet, int opcode)
 }
 
 /*
- * Executes a request that has a response of its own. A READ is executed again for each duplicate. The result of another
- * request is stored for duplicates, because it must not be executed twice.
+ * Executes a request that has a response of its own. A READ is executed again for each duplicate.
+ * The result of another request is stored for duplicates, because it must not be executed twice.
  */
 static enum disposition execute_own(struct roce_qp *rqp, const struct packet *packet)
 {
@@ -245,8 +251,8 @@ static enum disposition execute_own(struct roce_qp *rqp, const struct packet *pa
 }
 
 /*
- * Processes a duplicate request. A READ is checked and executed again. An atomic, atomic WRITE or FLUSH is not: its
- * stored response is sent again.
+ * Processes a duplicate request. A READ is checked and executed again. An atomic, atomic WRITE or
+ * FLUSH is not: its stored response is sent again.
  */
 static enum disposition replay(struct roce_qp *rqp, const struct packet *packet)
 {
@@ -297,11 +303,17 @@ static enum access_result access_of_disposition(enum disposition disposition)
 		if (disposition_of_access((enum access_result)result) == disposition)
 			return (enum access_result)result;
 	}
-	/* The packet was invalid, not the receive WQE: it completes like that of an abandoned message. */
+	/*
+	 * The packet was invalid, not the receive WQE: it completes like that of an abandoned
+	 * message.
+	 */
 	return ACCESS_OK;
 }
 
-/* Completes the receive of the current message with an error; for XRC to the CQ of its SRQ, if the SRQ still exists. */
+/*
+ * Completes the receive of the current message with an error; for XRC to the CQ of its SRQ, if the
+ * SRQ still exists.
+ */
 static void fail_message(struct roce_qp *rqp, enum access_result result)
 {
 	bool is_xrc = rqp->qp->type == IBV_QPT_XRC_RECV;
@@ -357,8 +369,8 @@ static void roce_responder_carry_out(struct roce_qp *rqp, enum disposition dispo
 }
 
 /*
- * The checks in an XRC target QP process: a packet with the expected PSN may be forwarded to another process, which
- * checks it.
+ * The checks in an XRC target QP process: a packet with the expected PSN may be forwarded to
+ * another process, which checks it.
  */
 static enum disposition check_at_target(struct roce_qp *rqp, const struct packet *packet)
 {
@@ -416,8 +428,8 @@ static bool is_deferred(const struct roce_qp *rqp)
 }
 
 /*
- * Executes buffered packets that are in sequence now. If there is another gap after them, its NAK becomes pending at
- * once. Packets that were overtaken by packets sent ahead are not a gap yet.
+ * Executes buffered packets that are in sequence now. If there is another gap after them, its NAK
+ * becomes pending at once. Packets that were overtaken by packets sent ahead are not a gap yet.
  */
 static void take_reordered(struct roce_qp *rqp)
 {
@@ -447,10 +459,11 @@ static void take_reliable(struct roce_qp *rqp, const struct packet *packet)
 }
 
 /*
- * A request arrives at a QP in ERROR whose NAK, or a response before it, was lost: the NAK is sent again. The
- * response to a READ or atomic that was accepted before is also sent again, because the requester needs it before it
- * processes the NAK. Otherwise it would report IBV_WC_RETRY_EXC_ERR for the wrong request. After the application itself has moved
- * the QP to ERROR, its memory is not read any more.
+ * A request arrives at a QP in ERROR whose NAK, or a response before it, was lost: the NAK is sent
+ * again. The response to a READ or atomic that was accepted before is also sent again, because the
+ * requester needs it before it processes the NAK. Otherwise it would report IBV_WC_RETRY_EXC_ERR
+ * for the wrong request. After the application itself has moved the QP to ERROR, its memory is not
+ * read any more.
  */
 static void repeat_nak(struct roce_qp *rqp, const struct packet *packet)
 {

@@ -4,8 +4,8 @@
 #include "roce/qp.h"
 
 /*
- * The responder of UC. It sends no replies: a message with an invalid packet is dropped up to the first packet of the next message
- * (IBA 1.x §9.8.2).
+ * The responder of UC. It sends no replies: a message with an invalid packet is dropped up to the
+ * first packet of the next message (IBA 1.x §9.8.2).
  */
 
 static void drop_message(struct roce_qp *rqp)
@@ -14,12 +14,15 @@ static void drop_message(struct roce_qp *rqp)
 	inbound_drop(rqp->rx.in);
 }
 
-/* A UC packet up to this many PSNs before the expected one is late. With a greater distance the sender has restarted. */
+/*
+ * A UC packet up to this many PSNs before the expected one is late. With a greater distance the
+ * sender has restarted.
+ */
 #define UNRELIABLE_LATE_PSNS 0x10000
 
 /*
- * UC drops a message that lost a packet; the first packet of a message may have any PSN (IBA 1.x §9.8.2.1). A UDP
- * network may also duplicate and reorder packets, so late packets are dropped.
+ * UC drops a message that lost a packet; the first packet of a message may have any PSN (IBA 1.x
+ * §9.8.2.1). A UDP network may also duplicate and reorder packets, so late packets are dropped.
  */
 static bool is_unreliable_in_turn(struct roce_qp *rqp, const struct packet *packet)
 {

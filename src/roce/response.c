@@ -7,12 +7,14 @@
 #include "roce/xrc_forward.h"
 
 /*
- * The responder's responses. Pending responses are stored in the QP. Back-pressure of the link therefore delays
- * responses without losing any, and several pending ACKs are coalesced. READ and atomic responses are sent before an
- * ACK with a later PSN, because that ACK would acknowledge their requests.
+ * The responder's responses. Pending responses are stored in the QP. Back-pressure of the link
+ * therefore delays responses without losing any, and several pending ACKs are coalesced. READ and
+ * atomic responses are sent before an ACK with a later PSN, because that ACK would acknowledge
+ * their requests.
  *
- * An application that polls often sends after it has received. So a pending ACK waits for one more turn, and is sent
- * in one batch with the application's next packets: before the first packet that ends a message, unless the peer puts ACKs first itself.
+ * An application that polls often sends after it has received. So a pending ACK waits for one more
+ * turn, and is sent in one batch with the application's next packets: before the first packet that
+ * ends a message, unless the peer puts ACKs first itself.
  */
 
 /* Responses that a QP may send in one turn; then other QPs send. */
@@ -86,7 +88,10 @@ static bool overlaps(const struct response_job *a, const struct response_job *b)
 	return psn_is_before(a->next_psn, b->end_psn) && psn_is_before(b->next_psn, a->end_psn);
 }
 
-/* Whether the queue has, after this job, a job with lower PSNs: the requester went back to before this job. */
+/*
+ * Whether the queue has, after this job, a job with lower PSNs: the requester went back to before
+ * this job.
+ */
 static bool is_out_of_order(const struct roce_qp *rqp, uint32_t index)
 {
 	const struct response_job *due = job_at(rqp, index);
@@ -99,8 +104,8 @@ static bool is_out_of_order(const struct roce_qp *rqp, uint32_t index)
 }
 
 /*
- * If a pending job covers the duplicate request, that job is the response. Else overlapping jobs are dropped and the
- * job is queued.
+ * If a pending job covers the duplicate request, that job is the response. Else overlapping jobs
+ * are dropped and the job is queued.
  */
 void response_replace(struct roce_qp *rqp, struct response_job *job)
 {
@@ -159,9 +164,10 @@ static bool send_result(struct roce_qp *rqp, struct response_job *job)
 }
 
 /*
- * Fills the slot's iov for one READ response. The payload of a response of one packet is copied. A requester may poll
- * memory by READs, and a change of that memory between ICRC and send() would corrupt the packet, repeatedly. Returns the number of
- * entries, or -EFAULT: the memory cannot be read.
+ * Fills the slot's iov for one READ response. The payload of a response of one packet is copied. A
+ * requester may poll memory by READs, and a change of that memory between ICRC and send() would
+ * corrupt the packet, repeatedly. Returns the number of entries, or -EFAULT: the memory cannot be
+ * read.
  */
 static int name_payload(struct roce_slot *slot, const uint8_t *from, uint32_t bytes, bool is_only)
 {
@@ -175,7 +181,10 @@ static int name_payload(struct roce_slot *slot, const uint8_t *from, uint32_t by
 	return 1;
 }
 
-/* Counts the peer's READs at the end of the job, with success or error. If a part of a WR fails, the WR fails. */
+/*
+ * Counts the peer's READs at the end of the job, with success or error. If a part of a WR fails,
+ * the WR fails.
+ */
 static void count_reads(const struct roce_qp *rqp, struct response_job *job, bool is_success)
 {
 	uint32_t reads = !is_success && !job->reads ? 1 : job->reads;
@@ -188,8 +197,8 @@ static void count_reads(const struct roce_qp *rqp, struct response_job *job, boo
 }
 
 /*
- * The memory of a READ has become inaccessible since the READ was accepted. A replay is dropped without an error,
- * because its response was sent before.
+ * The memory of a READ has become inaccessible since the READ was accepted. A replay is dropped
+ * without an error, because its response was sent before.
  */
 static void give_up(struct roce_qp *rqp, struct response_job *job, enum disposition disposition)
 {
@@ -204,8 +213,8 @@ static void give_up(struct roce_qp *rqp, struct response_job *job, enum disposit
 }
 
 /*
- * Finds the payload of a READ's next packet. Checked for each packet: the MR may be deregistered or the SRQ
- * destroyed.
+ * Finds the payload of a READ's next packet. Checked for each packet: the MR may be deregistered or
+ * the SRQ destroyed.
  */
 static enum disposition find_read_data(struct roce_qp *rqp, const struct response_job *job,
 				       uint32_t bytes, const uint8_t **from)

@@ -16,7 +16,9 @@
 /* ECN field, RFC 3168: ECT(0), a router may mark the packet instead of dropping it. */
 #define ECN_CAPABLE 0x02
 
-/* After VAIN_LOOKS empty link_recv() calls, polling calls link_recv() at most once in VAIN_LOOK_NS. */
+/*
+ * After VAIN_LOOKS empty link_recv() calls, polling calls link_recv() at most once in VAIN_LOOK_NS.
+ */
 #define VAIN_LOOKS   256
 #define VAIN_LOOK_NS 2000u
 
@@ -209,7 +211,10 @@ static int roce_set_path(struct roce_qp *rqp)
 	return 0;
 }
 
-/* Only XRC target QPs of a domain that other processes can open forward requests. The QP of an executor is not in the QP table. */
+/*
+ * Only XRC target QPs of a domain that other processes can open forward requests. The QP of an
+ * executor is not in the QP table.
+ */
 static int open_xrc_target(struct roce_qp *rqp)
 {
 	const struct qp *qp = rqp->qp;
@@ -220,7 +225,10 @@ static int open_xrc_target(struct roce_qp *rqp)
 	return xrc_target_open(rqp);
 }
 
-/* Ends a call of the application. The engine thread sends the remaining packets if no application thread polls. */
+/*
+ * Ends a call of the application. The engine thread sends the remaining packets if no application
+ * thread polls.
+ */
 static void push_out(struct roce *roce)
 {
 	roce_requester_flush(roce);
@@ -288,7 +296,10 @@ static void roce_unbind(struct qp *qp)
 	timer_cancel(&qp->context->engine->timers, &rqp->tx.timer);
 	list_del(&rqp->send_node);
 	response_revoke(rqp);
-	/* Sends pending ACKs. If the link returns back-pressure, they are lost, and the peer retries. */
+	/*
+	 * Sends pending ACKs. If the link returns back-pressure, they are lost, and the peer
+	 * retries.
+	 */
 	if (roce->link && list_is_linked(&rqp->response_node))
 		response_run(rqp);
 	/* No packet refers to the QP and to its path any more. */
@@ -303,7 +314,9 @@ static void roce_unbind(struct qp *qp)
 	qp->transport_qp = NULL;
 }
 
-/* Returns whether another run may have work. There is no work if an ACK waits for the application. */
+/*
+ * Returns whether another run may have work. There is no work if an ACK waits for the application.
+ */
 static bool respond(struct roce_qp *rqp)
 {
 	if (response_may_wait(rqp)) {
@@ -351,8 +364,8 @@ static unsigned int roce_send_all(struct roce *roce)
 }
 
 /*
- * The first sender may cause back-pressure for the others, so UD and connected queue pairs alternate in sending
- * first.
+ * The first sender may cause back-pressure for the others, so UD and connected queue pairs
+ * alternate in sending first.
  */
 static unsigned int roce_run_waiting(struct roce *roce)
 {
@@ -369,8 +382,9 @@ static unsigned int roce_run_waiting(struct roce *roce)
 }
 
 /*
- * Whether to call link_recv(). If there are only UD QPs and no datagram arrived lately, the calls are rate-limited, or left to the engine
- * thread if the socket wakes it: the system call costs several times as much as polling the shared-memory FIFOs of this host.
+ * Whether to call link_recv(). If there are only UD QPs and no datagram arrived lately, the calls
+ * are rate-limited, or left to the engine thread if the socket wakes it: the system call costs
+ * several times as much as polling the shared-memory FIFOs of this host.
  */
 static bool is_time_to_look(struct roce *roce)
 {
@@ -392,8 +406,9 @@ static bool is_time_to_look(struct roce *roce)
 }
 
 /*
- * A thread that waits for the descriptor of the link has received all datagrams that were there when it woke, and the descriptor wakes it for
- * the next one. The call would usually return nothing.
+ * A thread that waits for the descriptor of the link has received all datagrams that were there
+ * when it woke, and the descriptor wakes it for the next one. The call would usually return
+ * nothing.
  */
 static bool thread_has_looked(const struct roce *roce)
 {
@@ -421,7 +436,10 @@ static int roce_look(struct roce *roce, struct link_rx *rx)
 	return n;
 }
 
-/* Separate from roce_run(), which is called by each poll of an empty CQ and then needs no stack for the batch. */
+/*
+ * Separate from roce_run(), which is called by each poll of an empty CQ and then needs no stack for
+ * the batch.
+ */
 __attribute__((noinline)) static unsigned int roce_run_link(struct roce *roce)
 {
 	struct engine *engine = roce->engine;
@@ -438,7 +456,10 @@ __attribute__((noinline)) static unsigned int roce_run_link(struct roce *roce)
 	    !datagram_has_pending(engine) && !roce->vendor_acks.count)
 		return 0;
 	roce_look_at_clock(roce);
-	/* The packets that wait refer to memory that a received message may overwrite: their ICRC would be wrong. */
+	/*
+	 * The packets that wait refer to memory that a received message may overwrite: their ICRC
+	 * would be wrong.
+	 */
 	batch_flush(roce);
 	roce_acks_first(rx, n);
 	for (int i = 0; i < n; i++)
@@ -458,9 +479,10 @@ static unsigned int roce_run(struct engine *engine)
 }
 
 /*
- * Before a QP is bound: packets that have arrived for it belong to an earlier connection, whose PSNs may be the same. In INIT it
- * drops them, as a NIC does at the time of their arrival. Packets for other QPs are executed, as in qp_reset(). At most one
- * receive buffer of packets is older than the call.
+ * Before a QP is bound: packets that have arrived for it belong to an earlier connection, whose
+ * PSNs may be the same. In INIT it drops them, as a NIC does at the time of their arrival. Packets
+ * for other QPs are executed, as in qp_reset(). At most one receive buffer of packets is older than
+ * the call.
  */
 static void drop_earlier_packets(struct roce *roce)
 {
@@ -518,7 +540,10 @@ static void roce_leave(struct engine *engine, uint32_t ifindex, const union ibv_
 		link_leave(roce->link, ifindex, group->raw);
 }
 
-/* Whether a QP has responses to send now. Postponed ACKs wait for the next packets of the application. */
+/*
+ * Whether a QP has responses to send now. Postponed ACKs wait for the next packets of the
+ * application.
+ */
 static bool has_due_response(const struct roce *roce)
 {
 	const struct roce_qp *rqp;
@@ -530,7 +555,10 @@ static bool has_due_response(const struct roce *roce)
 	return false;
 }
 
-/* Prepares the engine thread's sleep; true: there are datagrams, or QPs with packets to send: do not sleep. */
+/*
+ * Prepares the engine thread's sleep; true: there are datagrams, or QPs with packets to send: do
+ * not sleep.
+ */
 static bool roce_sleep(struct engine *engine, bool want_doorbell)
 {
 	struct roce *roce = roce_of(engine);

@@ -21,14 +21,14 @@
 #include "wire/psn.h"
 
 /*
- * The RoCEv2 transport: RC, UC, UD and XRC over UDP (IBA 1.x §9.7, §9.8, IBA A17). The module has no sockets and no
- * clock of its own: its input is datagrams and the time; its output is datagrams and timers on engine.timers.
- * engine.lock guards all state.
+ * The RoCEv2 transport: RC, UC, UD and XRC over UDP (IBA 1.x §9.7, §9.8, IBA A17). The module has
+ * no sockets and no clock of its own: its input is datagrams and the time; its output is datagrams
+ * and timers on engine.timers. engine.lock guards all state.
  *
- * The owner of the engine sets a link and a clock with roce_set_link(); without a link bind() fails. Between calls
- * the module refers to payload in application memory only in packets that wait for the next call of ibv_post_send() (roce.c).
- * They are sent before the WR is completed or flushed, and before the MR is deregistered. Packets that the link did not accept are
- * copied.
+ * The owner of the engine sets a link and a clock with roce_set_link(); without a link bind()
+ * fails. Between calls the module refers to payload in application memory only in packets that wait
+ * for the next call of ibv_post_send() (roce.c). They are sent before the WR is completed or
+ * flushed, and before the MR is deregistered. Packets that the link did not accept are copied.
  */
 
 #define ROCE_TRANSPORT 1 /* its number, see core/transport.h */
@@ -66,18 +66,20 @@ enum roce_counter {
 	ROCE_DROPPED_BAD_RECV,
 	ROCE_DATAGRAMS_LOST, /* UD sends dropped because no path could be opened */
 	/*
-	 * UC: late packets, and packets of a message that lost a packet. RC: packets after a gap for which a NAK was
-	 * sent.
+	 * UC: late packets, and packets of a message that lost a packet. RC: packets after a gap
+	 * for which a NAK was sent.
 	 */
 	ROCE_DROPPED_SEQUENCE,
 	ROCE_DROPPED_STALE, /* duplicates whose response is not available */
-	ROCE_DROPPED_SIZE, /* this and the next: UC packets with errors that an RC responder reports by a NAK */
+	/* this and the next: UC packets with errors that an RC responder reports by a NAK */
+	ROCE_DROPPED_SIZE,
 	ROCE_DROPPED_ACCESS,
 	ROCE_INVALID_NAKS_SENT,
 	ROCE_ACCESS_NAKS_SENT,
 	ROCE_OPERATION_NAKS_SENT,
 	ROCE_FATAL_NAKS_RECEIVED,
-	ROCE_BAD_RESPONSES, /* invalid responses, which move the requester to ERROR: unknown NAK code, wrong length */
+	/* invalid responses, which move the requester to ERROR: unknown NAK code, wrong length */
+	ROCE_BAD_RESPONSES,
 	ROCE_XRC_FORWARDED, /* XRC requests forwarded to another process */
 	ROCE_XRC_RECEIVED,  /* XRC requests received from another process */
 	ROCE_VENDOR_ACKS_SENT,
@@ -101,8 +103,8 @@ void roce_open_counters(struct roce *roce);
 struct roce_qp;
 
 /*
- * The payload of one packet in the batch: `iov` refers to it; `bytes` holds a copy if the link does not accept the
- * packet.
+ * The payload of one packet in the batch: `iov` refers to it; `bytes` holds a copy if the link does
+ * not accept the packet.
  */
 struct roce_slot {
 	struct link_path path;
@@ -119,8 +121,8 @@ struct roce_note {
 };
 
 /*
- * Packets for the link. [sent, count) were not yet accepted. is_held: the link returned back-pressure, and these
- * packets are copies; no packet is added before they are sent.
+ * Packets for the link. [sent, count) were not yet accepted. is_held: the link returned
+ * back-pressure, and these packets are copies; no packet is added before they are sent.
  */
 struct roce_batch {
 	int count;
@@ -150,7 +152,8 @@ struct roce_xrc {
 
 /* State of UD packets (datagram.c). */
 struct roce_datagrams {
-	struct list_head paths; /* struct ah_path of all address handles, least recently used first */
+	/* struct ah_path of all address handles, least recently used first */
+	struct list_head paths;
 	unsigned int path_count;
 	/* direct-mapped cache: an entry holds the latest sender with its hash */
 	struct roce_sender {
@@ -161,8 +164,8 @@ struct roce_datagrams {
 };
 
 /*
- * The transport's state: one for each engine, allocated by open(), freed by close(). The caller of roce_set_link()
- * owns link.
+ * The transport's state: one for each engine, allocated by open(), freed by close(). The caller of
+ * roce_set_link() owns link.
  */
 struct roce {
 	struct engine *engine;
@@ -176,16 +179,24 @@ struct roce {
 	size_t reorder_bytes;	/* memory of all out-of-order packets of the process */
 	bool is_datagrams_turn; /* UD queue pairs send before connected ones in this run */
 	unsigned int
-		posts_since_run; /* calls of batch_may_wait() since the last run, up to POSTS_OF_POLLING */
+		/* calls of batch_may_wait() since the last run, up to POSTS_OF_POLLING */
+		posts_since_run;
 	unsigned int posts_before_run; /* the same before the last run with any */
 	unsigned int runs_without_posts;
 	unsigned int vain_looks; /* consecutive empty link_recv() calls, up to VAIN_LOOKS */
 	uint64_t looked_ns;	 /* time of the last rate-limited link_recv() */
 	unsigned int
-		qp_count; /* connected QPs (RC, UC, XRC); 0: link_recv() is rate-limited (is_time_to_look()) */
+		/*
+		 * connected QPs (RC, UC, XRC); 0: link_recv() is rate-limited (is_time_to_look())
+		 */
+		qp_count;
 	struct list_head sending; /* roce_qp.send_node: QPs with packets left to send */
 	struct list_head
-		sent; /* roce_qp.sent_node: UC QPs whose WQEs [una, nxt) were sent and did not complete yet */
+		/*
+		 * roce_qp.sent_node: UC QPs whose WQEs [una, nxt) were sent and did not complete
+		 * yet
+		 */
+		sent;
 	struct list_head responding; /* roce_qp.response_node: QPs with responses pending */
 	struct timer held_timer;     /* retries the held packets of the batch */
 	struct timer ack_timer;	     /* sends the ACKs that wait (ack_wait.c) */
@@ -196,7 +207,8 @@ struct roce {
 	unsigned int reordered_count; /* of these, packets that later packets are to overtake */
 	uint64_t delayed_until_ns[2]; /* the last deadline of incoming and of outgoing ones */
 	struct icrc_solver solver;
-	uint64_t *counters; /* by enum roce_counter; in the segment, which `usrdma status` reads, or in `unshown` */
+	/* by enum roce_counter; in the segment, which `usrdma status` reads, or in `unshown` */
+	uint64_t *counters;
 	uint64_t *unparsable; /* by enum packet_reason */
 	/* Storage of the counters if the segment has no space for them. */
 	uint64_t unshown[ROCE_ALL_COUNTERS];
@@ -211,13 +223,15 @@ static inline struct roce *roce_of(const struct engine *engine)
 }
 
 /*
- * Sets the link and the clock of the engine. NULL removes them: the caller does this after the last QP is unbound and
- * before it closes the link. engine.lock held.
+ * Sets the link and the clock of the engine. NULL removes them: the caller does this after the last
+ * QP is unbound and before it closes the link. engine.lock held.
  */
 void roce_set_link(struct engine *engine, struct link *link, uint64_t (*clock)(void *arg),
 		   void *clock_arg);
 
-/* link_fd() of the engine's link is readable: run() calls link_recv() next time. engine.lock held. */
+/*
+ * link_fd() of the engine's link is readable: run() calls link_recv() next time. engine.lock held.
+ */
 static inline void roce_link_is_readable(struct engine *engine)
 {
 	engine_assert_locked(engine);
@@ -225,12 +239,15 @@ static inline void roce_link_is_readable(struct engine *engine)
 }
 
 /*
- * recovery.c. Selects the congestion control algorithm for queue pairs that reach RTS later: westwood or newreno (cc.h).
- * 0 or -EINVAL.
+ * recovery.c. Selects the congestion control algorithm for queue pairs that reach RTS later:
+ * westwood or newreno (cc.h). 0 or -EINVAL.
  */
 int roce_set_cc(struct engine *engine, const char *name) __attribute__((warn_unused_result));
 
-/* Whether packets are held because of back-pressure. The link's owner may call run() when the link is writable again. */
+/*
+ * Whether packets are held because of back-pressure. The link's owner may call run() when the link
+ * is writable again.
+ */
 bool roce_is_held(const struct engine *engine);
 
 #endif

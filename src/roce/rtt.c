@@ -5,9 +5,13 @@
 
 #include "base/util.h"
 
-/* Routes change, so a minimum expires after at most two periods without a sample that is as short. */
+/*
+ * Routes change, so a minimum expires after at most two periods without a sample that is as short.
+ */
 #define MIN_RTT_PERIOD_NS UINT64_C(10000000000)
-/* RFC 6298 §2.1 and §2.4, scaled from a WAN to hosts that respond within a scheduler's time slice. */
+/*
+ * RFC 6298 §2.1 and §2.4, scaled from a WAN to hosts that respond within a scheduler's time slice.
+ */
 #define RTO_INITIAL_NS 20000000u
 #define RTO_MIN_NS     2000000u
 

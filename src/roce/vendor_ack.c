@@ -9,10 +9,16 @@
 #include "roce/qp.h"
 #include "wire/aeth.h"
 
-/* How long the VENDOR_ACKs of a QP do not wait after one waited for VENDOR_ACK_WAIT_NS and no receive was posted. */
+/*
+ * How long the VENDOR_ACKs of a QP do not wait after one waited for VENDOR_ACK_WAIT_NS and no
+ * receive was posted.
+ */
 #define BRIEF_NS UINT64_C(1000000000)
 
-/* A path to a sender of UD packets. Freed by vendor_acks_close(), or when VENDOR_ACK_PATHS_MAX is reached. */
+/*
+ * A path to a sender of UD packets. Freed by vendor_acks_close(), or when VENDOR_ACK_PATHS_MAX is
+ * reached.
+ */
 struct vendor_path {
 	struct list_head node;
 	struct link_path path;
@@ -103,8 +109,8 @@ static struct vendor_path *vendor_path_find(struct roce *roce, const struct vend
 }
 
 /*
- * Whether the receive queue has too few receives for the sender's window. An application that polls an empty completion
- * queue has posted what it intends to post.
+ * Whether the receive queue has too few receives for the sender's window. An application that polls
+ * an empty completion queue has posted what it intends to post.
  */
 static bool vendor_ack_must_wait(struct roce *roce, const struct qp *qp,
 				 const struct vendor_ack *ack)
@@ -193,8 +199,8 @@ void vendor_acks_send(struct roce *roce)
 }
 
 /*
- * A later packet of the same sender replaces an earlier one. If the table is full, no ACK is sent, and the sender goes on after
- * its timeout.
+ * A later packet of the same sender replaces an earlier one. If the table is full, no ACK is sent,
+ * and the sender goes on after its timeout.
  */
 static void vendor_acks_add(struct roce *roce, const struct vendor_ack *ack)
 {

@@ -10,11 +10,13 @@
 #include "link/link.h"
 
 /*
- * The receiver's side of the window of UC and UD (pace.h): sends a VENDOR_ACK for each packet with AckReq. The
- * VENDOR_ACK has the PSN of that packet, and in its DETH the QPN of the queue pair that received the packet.
+ * The receiver's side of the window of UC and UD (pace.h): sends a VENDOR_ACK for each packet with
+ * AckReq. The VENDOR_ACK has the PSN of that packet, and in its DETH the QPN of the queue pair that
+ * received the packet.
  *
- * A VENDOR_ACK waits while the receive queue is nearly empty, so that the application can post receives before the
- * sender continues. It waits VENDOR_ACK_WAIT_NS at most; then later messages are dropped, as by a NIC.
+ * A VENDOR_ACK waits while the receive queue is nearly empty, so that the application can post
+ * receives before the sender continues. It waits VENDOR_ACK_WAIT_NS at most; then later messages
+ * are dropped, as by a NIC.
  */
 #define VENDOR_ACKS	      64
 #define VENDOR_ACK_WAIT_NS    UINT64_C(20000000)
@@ -46,8 +48,8 @@ struct vendor_acks {
 	struct list_head paths; /* struct vendor_path, least recently used first */
 	uint32_t path_count;
 	/*
-	 * By QPN modulo VENDOR_ACK_SHORT_QPNS: the application of this QP keeps the receive queue nearly empty. Its
-	 * VENDOR_ACKs do not wait until then.
+	 * By QPN modulo VENDOR_ACK_SHORT_QPNS: the application of this QP keeps the receive queue
+	 * nearly empty. Its VENDOR_ACKs do not wait until then.
 	 */
 	struct {
 		uint32_t qpn;
@@ -60,8 +62,9 @@ void vendor_acks_init(struct vendor_acks *acks);
 void vendor_acks_close(struct roce *roce);
 
 /*
- * Whether the sender of a packet of UC or UD may be a host of this project and requests a VENDOR_ACK. Linux's rxe sets
- * AckReq in the last packet of each message of every service, but never MigReq (rxe_req.c, init_req_packet()).
+ * Whether the sender of a packet of UC or UD may be a host of this project and requests a
+ * VENDOR_ACK. Linux's rxe sets AckReq in the last packet of each message of every service, but
+ * never MigReq (rxe_req.c, init_req_packet()).
  */
 bool vendor_ack_is_requested(const struct packet *packet);
 

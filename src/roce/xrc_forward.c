@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "roce/xrc_forward.h"
 
-/* The user of core/xrc_forward.h: passes its messages to the XRC target QPs and executors of this process. */
+/*
+ * The user of core/xrc_forward.h: passes its messages to the XRC target QPs and executors of this
+ * process.
+ */
 
 int roce_xrc_open(struct roce_xrc *xrc)
 {

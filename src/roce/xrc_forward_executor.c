@@ -9,12 +9,16 @@
 #include "roce/xrc_forward.h"
 
 /*
- * The process that owns the SRQ executes requests for XRC target QPs of other processes. A process that sends ATTACH
- * must have the id of a domain that is open here, so it has opened the domain's inode. All other data in its messages
- * is untrusted; xrc_forward_decode() has checked what does not depend on the state of the executor.
+ * The process that owns the SRQ executes requests for XRC target QPs of other processes. A process
+ * that sends ATTACH must have the id of a domain that is open here, so it has opened the domain's
+ * inode. All other data in its messages is untrusted; xrc_forward_decode() has checked what does
+ * not depend on the state of the executor.
  */
 
-/* Limit of executors, which use this process's memory; more than the queue pairs that one process can have. */
+/*
+ * Limit of executors, which use this process's memory; more than the queue pairs that one process
+ * can have.
+ */
 #define EXECUTORS_MAX 16384u
 
 /* Changes the state and returns the action that the caller must perform. */
@@ -41,7 +45,10 @@ static struct xrc_executor *xrc_executor_find(const struct roce *roce, uint32_t 
 	return NULL;
 }
 
-/* Fails the incomplete message, drops pending READ responses, sends a pending ACK (by unbind()) and frees the executor. */
+/*
+ * Fails the incomplete message, drops pending READ responses, sends a pending ACK (by unbind()) and
+ * frees the executor.
+ */
 static void xrc_executor_free(struct xrc_executor *executor)
 {
 	struct roce_qp *rqp = roce_qp_of(&executor->qp);
@@ -133,7 +140,9 @@ static struct xrc_executor *xrc_executor_new(struct roce *roce, uint32_t qpn,
 	return executor;
 }
 
-/* A process may have fewer executors than are free, so that one process cannot use up all of them. */
+/*
+ * A process may have fewer executors than are free, so that one process cannot use up all of them.
+ */
 static bool xrc_executor_is_available(const struct roce *roce, uint32_t slot)
 {
 	uint32_t left = EXECUTORS_MAX - roce->xrc.executors.count;
@@ -190,8 +199,8 @@ void xrc_executor_domain_closed(struct engine *engine, const struct xrc_domain *
 }
 
 /*
- * No executor is attached: reports DISPOSITION_SRQ, so that the target QP process sends a NAK. Without a report it would
- * wait indefinitely.
+ * No executor is attached: reports DISPOSITION_SRQ, so that the target QP process sends a NAK.
+ * Without a report it would wait indefinitely.
  */
 static void reject_unattached(struct roce *roce, uint32_t slot, const struct xrc_forward_msg *msg)
 {
@@ -253,8 +262,8 @@ void xrc_executor_fail(struct roce_qp *rqp, enum disposition disposition)
 }
 
 /*
- * A burst begins at the PSN of its first request. An incomplete message continues if that is its next PSN; else it is
- * abandoned.
+ * A burst begins at the PSN of its first request. An incomplete message continues if that is its
+ * next PSN; else it is abandoned.
  */
 static void xrc_executor_begin_burst(struct roce_qp *rqp, const struct xrc_forward_request *request)
 {
@@ -277,7 +286,10 @@ static void xrc_executor_execute(struct roce_qp *rqp, const struct xrc_forward_r
 	executor->disposition = roce_responder_forwarded(rqp, &request->packet);
 	response_set_pending(rqp);
 	roce_count(rqp->roce, ROCE_XRC_RECEIVED);
-	/* Reports before the RNR NAK is sent, so that the report arrives before the requester retransmits. */
+	/*
+	 * Reports before the RNR NAK is sent, so that the report arrives before the requester
+	 * retransmits.
+	 */
 	if (executor->disposition == DISPOSITION_RNR &&
 	    xrc_executor_step(executor, XRC_EXECUTOR_IN_RNR) == XRC_EXECUTOR_ACTION_REPORT)
 		send_report(rqp);

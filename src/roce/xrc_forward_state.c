@@ -96,7 +96,10 @@ static const struct xrc_executor_cell
 		[XRC_EXECUTOR_IN_REPORTED]	= EXECUTOR(NEVER, ATTACHED),
 		[XRC_EXECUTOR_IN_DETACH]	= EXECUTOR(NOTHING, ATTACHED),
 	},
-	/* A response may be unsent if the target QP process began the burst before the report of the last one. */
+	/*
+	 * A response may be unsent if the target QP process began the burst before the report of
+	 * the last one.
+	 */
 	[XRC_EXECUTOR_REPORTED] = {
 		[XRC_EXECUTOR_IN_BURST]		= EXECUTOR(BEGIN, REPORTED),
 		[XRC_EXECUTOR_IN_REQUEST]	= EXECUTOR(EXECUTE, EXECUTED),
@@ -106,7 +109,10 @@ static const struct xrc_executor_cell
 		[XRC_EXECUTOR_IN_REPORTED]	= EXECUTOR(NEVER, REPORTED),
 		[XRC_EXECUTOR_IN_DETACH]	= EXECUTOR(NOTHING, ATTACHED),
 	},
-	/* The report waits until the responses are sent, because the target QP process may respond after it. */
+	/*
+	 * The report waits until the responses are sent, because the target QP process may respond
+	 * after it.
+	 */
 	[XRC_EXECUTOR_EXECUTED] = {
 		[XRC_EXECUTOR_IN_BURST]		= EXECUTOR(BEGIN, REPORTED),
 		[XRC_EXECUTOR_IN_REQUEST]	= EXECUTOR(EXECUTE, EXECUTED),

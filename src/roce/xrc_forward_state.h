@@ -3,13 +3,16 @@
 #define USRDMA_ROCE_XRC_FORWARD_STATE_H
 
 /*
- * The state machines of XRC forwarding (xrc_forward.h; ADR 0020) as tables: the action and the next state for each
- * state and each input. docs/xrc-forward-states.md is generated from them. The inputs of an XRC target QP are requests
- * with the expected PSN, the results of sending them to an executor, and the executor's reports.
+ * The state machines of XRC forwarding (xrc_forward.h; ADR 0020) as tables: the action and the next
+ * state for each state and each input. docs/xrc-forward-states.md is generated from them. The
+ * inputs of an XRC target QP are requests with the expected PSN, the results of sending them to an
+ * executor, and the executor's reports.
  */
 enum xrc_target_state {
-	XRC_TARGET_IDLE, /* no forwarded request is outstanding; this process executes requests and responds */
-	XRC_TARGET_DEFERRED, /* the same, but the request with the expected PSN is buffered until it can be forwarded */
+	/* no forwarded request is outstanding; this process executes requests and responds */
+	XRC_TARGET_IDLE,
+	/* the same, but the request with the expected PSN is buffered until it can be forwarded */
+	XRC_TARGET_DEFERRED,
 	XRC_TARGET_BURST, /* forwarded requests are outstanding; only the executor responds */
 	XRC_TARGET_BURST_DEFERRED, /* the same, and the request with the expected PSN is buffered */
 	XRC_TARGET_STATE_COUNT
@@ -22,7 +25,8 @@ enum xrc_target_input {
 	XRC_TARGET_IN_REQUEST_OTHER, /* for an SRQ of any other process */
 	/* result of forwarding it */
 	XRC_TARGET_IN_SENT,
-	XRC_TARGET_IN_NO_SPACE, /* in the queue to the executor, or responses of this process are unsent */
+	/* in the queue to the executor, or responses of this process are unsent */
+	XRC_TARGET_IN_NO_SPACE,
 	XRC_TARGET_IN_NO_PROCESS, /* no process owns the SRQ */
 	XRC_TARGET_IN_SPACE,	  /* there is space, or the responses of this process were sent */
 	/* a report of the executor about the current burst */
@@ -39,7 +43,8 @@ enum xrc_target_input {
 };
 
 enum xrc_target_action {
-	XRC_TARGET_ACTION_MISSING, /* the table has no entry; a test verifies that this does not occur */
+	/* the table has no entry; a test verifies that this does not occur */
+	XRC_TARGET_ACTION_MISSING,
 	XRC_TARGET_ACTION_NEVER, /* the input does not occur in this state */
 	XRC_TARGET_ACTION_NOTHING,
 	XRC_TARGET_ACTION_EXECUTE,	   /* execute the request in this process */
@@ -51,11 +56,14 @@ enum xrc_target_action {
 	XRC_TARGET_ACTION_PROGRESS,	   /* record which requests were executed */
 	XRC_TARGET_ACTION_END_BURST,	   /* send the pending responses */
 	XRC_TARGET_ACTION_END_BURST_RETRY, /* the same, and process the buffered request */
-	XRC_TARGET_ACTION_GO_BACK, /* expect the rejected request again; drop the buffered packets */
-	XRC_TARGET_ACTION_ERROR,   /* send the NAK again if necessary; the QP enters ERROR */
-	XRC_TARGET_ACTION_FATAL, /* the QP enters ERROR: it is unknown which requests were executed */
-	XRC_TARGET_ACTION_SEND_RNR_NAK, /* delay the requester, so that it does not use up its retries */
-	XRC_TARGET_ACTION_STOP,		/* end the burst without a response */
+	/* expect the rejected request again; drop the buffered packets */
+	XRC_TARGET_ACTION_GO_BACK,
+	XRC_TARGET_ACTION_ERROR, /* send the NAK again if necessary; the QP enters ERROR */
+	/* the QP enters ERROR: it is unknown which requests were executed */
+	XRC_TARGET_ACTION_FATAL,
+	/* delay the requester, so that it does not use up its retries */
+	XRC_TARGET_ACTION_SEND_RNR_NAK,
+	XRC_TARGET_ACTION_STOP, /* end the burst without a response */
 	XRC_TARGET_ACTION_COUNT
 };
 

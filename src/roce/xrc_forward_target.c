@@ -9,7 +9,9 @@
 #include "core/qp.h"
 #include "roce/xrc_forward.h"
 
-/* The process of the XRC target QP: forwards requests to the executors and processes their reports. */
+/*
+ * The process of the XRC target QP: forwards requests to the executors and processes their reports.
+ */
 
 /* An executor that has not reported for this time is stopped or very slow. */
 #define STALL_NS (UINT64_C(100) * CLOCK_NS_PER_MS)
@@ -77,8 +79,9 @@ static void detach_all(struct roce_qp *rqp)
 }
 
 /*
- * If the QP failed because of a request, the executors stay attached. They may have to send responses to preceding
- * requests again: the requester processes the NAK only after these responses.
+ * If the QP failed because of a request, the executors stay attached. They may have to send
+ * responses to preceding requests again: the requester processes the NAK only after these
+ * responses.
  */
 void xrc_target_halt(struct roce_qp *rqp)
 {
@@ -161,8 +164,8 @@ static int attach_executor(struct roce_qp *rqp, uint32_t slot)
 }
 
 /*
- * Whether all responses of this process were sent, so that an executor may send responses. If not, the QP is queued for
- * another turn, which ends with xrc_target_resume().
+ * Whether all responses of this process were sent, so that an executor may send responses. If not,
+ * the QP is queued for another turn, which ends with xrc_target_resume().
  */
 static bool has_responded(struct roce_qp *rqp)
 {
@@ -275,8 +278,8 @@ static enum disposition forward_request(struct roce_qp *rqp, uint32_t slot,
 }
 
 /*
- * All packets of a message go to the process that executed its first; that process checks that the SRQ number is the
- * same.
+ * All packets of a message go to the process that executed its first; that process checks that the
+ * SRQ number is the same.
  */
 static uint32_t xrc_target_slot_for(const struct roce_qp *rqp, const struct packet *packet)
 {
@@ -392,7 +395,10 @@ static void end_burst(struct roce_qp *rqp)
 		response_set_pending(rqp);
 }
 
-/* The executor has no receive WQE and sent the RNR NAK: the requester will retransmit from report->psn. */
+/*
+ * The executor has no receive WQE and sent the RNR NAK: the requester will retransmit from
+ * report->psn.
+ */
 static void go_back(struct roce_qp *rqp, const struct xrc_forward_report *report)
 {
 	rqp->rx.psn = report->psn;
@@ -409,7 +415,10 @@ static void xrc_target_fail(struct roce_qp *rqp, uint32_t psn, enum disposition 
 	roce_responder_refuse(rqp, disposition);
 }
 
-/* Whether the report is about an outstanding request of the current burst, with a result that an executor may have. */
+/*
+ * Whether the report is about an outstanding request of the current burst, with a result that an
+ * executor may have.
+ */
 static bool report_is_current(const struct roce_qp *rqp, const struct xrc_forward_report *report)
 {
 	const struct xrc_target *target = rqp->rx.xrc_target;

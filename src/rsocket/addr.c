@@ -52,7 +52,9 @@ void addr_show(struct sockaddr_storage *addr, int domain)
 	if (domain != AF_INET6 || addr->ss_family != AF_INET)
 		return;
 	in6.sin6_port = in->sin_port;
-	/* The IPv4 wildcard address becomes the IPv6 wildcard address, not an IPv4-mapped address. */
+	/*
+	 * The IPv4 wildcard address becomes the IPv6 wildcard address, not an IPv4-mapped address.
+	 */
 	if (in->sin_addr.s_addr != htonl(INADDR_ANY)) {
 		memset(&in6.sin6_addr.s6_addr[10], 0xff, 2);
 		memcpy(&in6.sin6_addr.s6_addr[12], &in->sin_addr, sizeof(in->sin_addr));

@@ -11,8 +11,9 @@
 socklen_t addr_bytes(int family);
 
 /*
- * Copies an address that the application passed to an rsocket of this domain. An IPv4-mapped IPv6 address becomes an
- * IPv4 address, which devices support. -EINVAL: NULL or too short; -EAFNOSUPPORT: another family.
+ * Copies an address that the application passed to an rsocket of this domain. An IPv4-mapped IPv6
+ * address becomes an IPv4 address, which devices support. -EINVAL: NULL or too short;
+ * -EAFNOSUPPORT: another family.
  */
 int addr_take(struct sockaddr_storage *to, const struct sockaddr *addr, socklen_t bytes, int domain)
 	__attribute__((warn_unused_result));
@@ -20,7 +21,10 @@ int addr_take(struct sockaddr_storage *to, const struct sockaddr *addr, socklen_
 /* The inverse for an rsocket of AF_INET6: an IPv4 address becomes IPv4-mapped. */
 void addr_show(struct sockaddr_storage *addr, int domain);
 
-/* Copies at most *bytes bytes to the application's buffer. *bytes is set to the full length of the address. */
+/*
+ * Copies at most *bytes bytes to the application's buffer. *bytes is set to the full length of the
+ * address.
+ */
 void addr_give(const struct sockaddr_storage *addr, struct sockaddr *to, socklen_t *bytes);
 
 bool addr_is_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b);

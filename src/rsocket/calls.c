@@ -18,7 +18,10 @@
 #include "rsocket/stream.h"
 #include "rsocket/wait.h"
 
-/* The public calls. Each call finds its rsocket and converts -errno to the convention of system calls. */
+/*
+ * The public calls. Each call finds its rsocket and converts -errno to the convention of system
+ * calls.
+ */
 
 ssize_t call_result(ssize_t ret)
 {
@@ -56,8 +59,8 @@ int call_begin(int fd, struct rsock **sock)
 }
 
 /*
- * At a normal exit of the process, open rsockets are closed, as the kernel does with sockets. The exit waits at most
- * this long for peers that do not respond.
+ * At a normal exit of the process, open rsockets are closed, as the kernel does with sockets. The
+ * exit waits at most this long for peers that do not respond.
  */
 #define LEAVE_NS (2 * CLOCK_NS_PER_S)
 
@@ -70,9 +73,9 @@ __attribute__((destructor)) static void leave(void)
 }
 
 /*
- * The locks of the lists that the child traverses. No thread that holds one of them waits for a lock of librdmacm or
- * libibverbs, so the order of the fork() handlers of these libraries does not matter. The locks of rsockets are not
- * taken: the child only closes its copies.
+ * The locks of the lists that the child traverses. No thread that holds one of them waits for a
+ * lock of librdmacm or libibverbs, so the order of the fork() handlers of these libraries does not
+ * matter. The locks of rsockets are not taken: the child only closes its copies.
  */
 static void calls_before_fork(void)
 {
@@ -165,7 +168,10 @@ int rclose(int socket)
 		return result(ret);
 	}
 	repoll_forget(sock);
-	/* The memory is not freed: a thread of the parent may have used it at the time of the fork(). */
+	/*
+	 * The memory is not freed: a thread of the parent may have used it at the time of the
+	 * fork().
+	 */
 	if (atomic_load(&sock->is_inherited)) {
 		rsock_unpublish(socket);
 		sock->ops->disown(sock);
@@ -260,7 +266,10 @@ int rshutdown(int socket, int how)
 
 	if (ret)
 		return result(ret);
-	/* The shutdown completes as a whole: the thread is not cancelled while it notifies the peer. */
+	/*
+	 * The shutdown completes as a whole: the thread is not cancelled while it notifies the
+	 * peer.
+	 */
 	cancel_state = cancel_disable();
 	ret = sock->ops->shutdown(sock, how);
 	cancel_restore(cancel_state);

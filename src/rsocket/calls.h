@@ -9,13 +9,16 @@ struct rsock;
 /* Functions shared by the files that define the public calls. */
 
 /*
- * Begins a public call: finds the rsocket of a descriptor and takes a reference. -EBADF; -ENODEV: this process
- * inherited the rsocket by fork(); -EDEADLK: the caller is a signal handler that interrupted another call on the
- * rsocket.
+ * Begins a public call: finds the rsocket of a descriptor and takes a reference. -EBADF; -ENODEV:
+ * this process inherited the rsocket by fork(); -EDEADLK: the caller is a signal handler that
+ * interrupted another call on the rsocket.
  */
 int call_begin(int fd, struct rsock **sock) __attribute__((warn_unused_result));
 
-/* Registers the fork() handlers. To be called before the process creates its first rsocket or epoll set. */
+/*
+ * Registers the fork() handlers. To be called before the process creates its first rsocket or epoll
+ * set.
+ */
 void calls_init(void);
 
 /* Converts -errno to -1 and errno; other values are returned unchanged. */

@@ -53,7 +53,10 @@ static bool read_number(const char *dir, const char *name, unsigned long *value)
 	return false;
 }
 
-/* The number of a file, limited to the range from least to most. If the file has no number, `value` is returned. */
+/*
+ * The number of a file, limited to the range from least to most. If the file has no number, `value`
+ * is returned.
+ */
 static uint32_t limited(const char *dir, const char *name, uint32_t value, uint32_t least,
 			uint32_t most)
 {

@@ -123,7 +123,10 @@ static int dgram_name(struct rsock *sock, bool is_peer, struct sockaddr_storage 
 	return (is_peer ? getpeername(fd, to, &bytes) : getsockname(fd, to, &bytes)) ? -errno : 0;
 }
 
-/* The UDP socket handles the socket options. The options of SOL_RDMA apply to queue pairs that are created later. */
+/*
+ * The UDP socket handles the socket options. The options of SOL_RDMA apply to queue pairs that are
+ * created later.
+ */
 static int dgram_set_option(struct rsock *sock, enum rsock_option option, const void *value,
 			    socklen_t bytes)
 {

@@ -12,8 +12,9 @@
 struct dgram_qp;
 
 /*
- * A received datagram that the application has not read. A datagram of a queue pair uses an entry of the queue pair's
- * array; its receive is posted again when the datagram was read. A datagram received over UDP is allocated.
+ * A received datagram that the application has not read. A datagram of a queue pair uses an entry
+ * of the queue pair's array; its receive is posted again when the datagram was read. A datagram
+ * received over UDP is allocated.
  */
 struct dgram_message {
 	struct list_head node;
@@ -24,9 +25,9 @@ struct dgram_message {
 };
 
 /*
- * A UD queue pair for one local address. A socket that is not bound to an address has one queue pair for each source
- * address. Created when the first datagram needs it and freed with the rsocket. Its memory has one slot for each
- * receive, followed by one for each send.
+ * A UD queue pair for one local address. A socket that is not bound to an address has one queue
+ * pair for each source address. Created when the first datagram needs it and freed with the
+ * rsocket. Its memory has one slot for each receive, followed by one for each send.
  */
 struct dgram_qp {
 	struct list_head node;
@@ -49,8 +50,8 @@ struct dgram_qp {
 };
 
 /*
- * A peer to which this socket sent or from which it received a datagram. If `ah` is NULL, datagrams to it use UDP.
- * `id` is valid while the path is being resolved.
+ * A peer to which this socket sent or from which it received a datagram. If `ah` is NULL, datagrams
+ * to it use UDP. `id` is valid while the path is being resolved.
  */
 struct dgram_peer {
 	struct hash_node hash_node;
@@ -64,13 +65,18 @@ struct dgram_peer {
 };
 
 /*
- * A datagram socket. Its UDP socket provides the address; UD queue pairs carry the datagrams after both sides have
- * exchanged their QPNs over UDP. Owned as described for struct rsock. All fields are guarded by sock.lock.
+ * A datagram socket. Its UDP socket provides the address; UD queue pairs carry the datagrams after
+ * both sides have exchanged their QPNs over UDP. Owned as described for struct rsock. All fields
+ * are guarded by sock.lock.
  */
 struct dgram {
 	struct rsock sock;
 	int udp_fd;
-	bool udp_is_full; /* a send over UDP found no space; the rsocket's descriptor then also watches udp_fd for space */
+	/*
+	 * a send over UDP found no space; the rsocket's descriptor then also watches udp_fd for
+	 * space
+	 */
+	bool udp_is_full;
 	bool is_bound;
 	bool can_read;
 	bool can_write;
@@ -92,7 +98,10 @@ static inline struct dgram *dgram_of(struct rsock *sock)
 
 int dgram_create(int domain, struct rsock **sock) __attribute__((warn_unused_result));
 
-/* dgram.c: assigns a port to the UDP socket if it has none. All functions below are called with sock.lock held. */
+/*
+ * dgram.c: assigns a port to the UDP socket if it has none. All functions below are called with
+ * sock.lock held.
+ */
 int dgram_bind_any(struct dgram *dgram) __attribute__((warn_unused_result));
 
 /* dgram_qp.c */
@@ -113,8 +122,10 @@ int dgram_peer_get(struct dgram *dgram, const struct sockaddr_storage *addr,
 		   struct dgram_peer **peer) __attribute__((warn_unused_result));
 /* NULL: unknown peer. */
 struct dgram_peer *dgram_peer_find(struct dgram *dgram, const struct sockaddr_storage *addr);
-/* Stores the QPN that the peer sent and starts path resolution; afterwards datagrams to the peer may use the queue
- * pair. */
+/*
+ * Stores the QPN that the peer sent and starts path resolution; afterwards datagrams to the peer
+ * may use the queue pair.
+ */
 void dgram_peer_learn(struct dgram *dgram, struct dgram_peer *peer, uint32_t qpn);
 void dgram_peer_free(struct dgram *dgram, struct dgram_peer *peer);
 /* Processes the events of the channel. */
@@ -124,13 +135,18 @@ bool dgram_peer_progress(struct dgram *dgram);
 /* -EAGAIN: the send buffer of the UDP socket is full, and udp_is_full is set. */
 int dgram_udp_send(struct dgram *dgram, const struct dgram_peer *peer, enum dgram_op op,
 		   const struct rsock_io *io) __attribute__((warn_unused_result));
-/* Clears udp_is_full if there is space. Receives the pending UDP datagrams until the inbox is full. */
+/*
+ * Clears udp_is_full if there is space. Receives the pending UDP datagrams until the inbox is full.
+ */
 bool dgram_udp_progress(struct dgram *dgram);
 
 /* dgram_transfer.c */
 ssize_t dgram_send(struct rsock *sock, struct rsock_io *io);
 ssize_t dgram_receive(struct rsock *sock, struct rsock_io *io);
-/* Adds a datagram to the inbox. False: reception was shut down, or the socket is connected to another peer. */
+/*
+ * Adds a datagram to the inbox. False: reception was shut down, or the socket is connected to
+ * another peer.
+ */
 bool dgram_deliver(struct dgram *dgram, struct dgram_message *message);
 void dgram_drop(struct dgram *dgram, struct dgram_message *message);
 /* Whether a datagram to any peer can be sent without waiting. */

@@ -15,7 +15,10 @@
 
 #define RESOLVE_MS 2000
 
-/* Any host can send a UDP datagram. Above this number of peers, the least recently used peer is freed. */
+/*
+ * Any host can send a UDP datagram. Above this number of peers, the least recently used peer is
+ * freed.
+ */
 #define PEERS_MAX 4096
 
 static uint64_t hash_of(const struct sockaddr_storage *addr)

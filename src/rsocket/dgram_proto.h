@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 
 /*
- * The headers of datagrams, in the format of rdma-core's rsockets. A header over UDP contains the sender's QPN and
- * may be followed by data. The receiver of data responds with a header without data. A header over a UD queue pair
- * contains the sender's address and UDP port.
+ * The headers of datagrams, in the format of rdma-core's rsockets. A header over UDP contains the
+ * sender's QPN and may be followed by data. The receiver of data responds with a header without
+ * data. A header over a UD queue pair contains the sender's address and UDP port.
  */
 #define DGRAM_UDP_BYTES_MAX 28
 #define DGRAM_UD_BYTES_MAX  24

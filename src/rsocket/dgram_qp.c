@@ -15,7 +15,9 @@
 #define BATCH	  16
 #define GRH_BYTES sizeof(struct ibv_grh)
 
-/* Each slot begins with space for the GRH that the device stores in front of a received datagram. */
+/*
+ * Each slot begins with space for the GRH that the device stores in front of a received datagram.
+ */
 #define SLOT_BYTES (GRH_BYTES + DGRAM_SLOT_BYTES)
 
 /* wr_id: the slot number, and a bit that marks send slots. */
@@ -288,7 +290,10 @@ bool dgram_qp_progress(struct dgram *dgram, struct dgram_qp *qp, bool is_readabl
 
 void dgram_qp_arm(struct dgram *dgram, struct dgram_qp *qp)
 {
-	/* Repeated for a CQ that is armed already: the request shows the device that the application does not poll. */
+	/*
+	 * Repeated for a CQ that is armed already: the request shows the device that the
+	 * application does not poll.
+	 */
 	if (ibv_req_notify_cq(qp->cq, 0))
 		return;
 	if (dgram_qp_progress(dgram, qp, false))

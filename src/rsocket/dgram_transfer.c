@@ -9,8 +9,9 @@
 #include "rsocket/wait.h"
 
 /*
- * A peer that restarts has another queue pair, and does not respond to datagrams to the former QPN. If no datagram
- * arrived from a peer for this time, the next datagram to it is sent over UDP, to which the peer responds.
+ * A peer that restarts has another queue pair, and does not respond to datagrams to the former QPN.
+ * If no datagram arrived from a peer for this time, the next datagram to it is sent over UDP, to
+ * which the peer responds.
  */
 #define SILENCE_NS CLOCK_NS_PER_S
 
@@ -57,8 +58,10 @@ static int find_target(struct dgram *dgram, const struct rsock_io *io, struct dg
 	return ret ? ret : dgram_peer_get(dgram, &addr, peer);
 }
 
-/* A datagram uses the queue pair if the address handle exists, the datagram fits into a packet, and the peer has sent
- * a datagram within the last SILENCE_NS. */
+/*
+ * A datagram uses the queue pair if the address handle exists, the datagram fits into a packet, and
+ * the peer has sent a datagram within the last SILENCE_NS.
+ */
 static bool goes_by_qp(const struct dgram_peer *peer, const struct rsock_io *io)
 {
 	return peer->ah && peer->qp->header_bytes + io->bytes <= peer->qp->message_bytes_max &&
@@ -164,7 +167,10 @@ static void notify_sender(struct dgram *dgram, const struct dgram_message *messa
 	addr_give(&from, io->from, io->from_bytes);
 }
 
-/* Returns the number of bytes; -EFAULT: the buffers cannot be written. The datagram is lost then, as with UDP of the kernel. */
+/*
+ * Returns the number of bytes; -EFAULT: the buffers cannot be written. The datagram is lost then,
+ * as with UDP of the kernel.
+ */
 static ssize_t read_message(struct dgram *dgram, struct rsock_io *io)
 {
 	struct iov_cursor cursor = {.iov = io->iov, .count = io->iov_count};

@@ -85,7 +85,10 @@ static void dgram_udp_take_data(struct dgram *dgram, const struct sockaddr_stora
 		free(allocated);
 }
 
-/* Stores the QPN that the sender's header contains. A sender of data gets a response with the QPN of this socket. */
+/*
+ * Stores the QPN that the sender's header contains. A sender of data gets a response with the QPN
+ * of this socket.
+ */
 static void on_packet(struct dgram *dgram, const struct sockaddr_storage *from, const uint8_t *data,
 		      size_t bytes)
 {

@@ -114,8 +114,10 @@ static uint32_t between(int64_t value, uint32_t least, uint32_t most)
 	return value > (int64_t)most ? most : (uint32_t)value;
 }
 
-/* As with TCP, the size is twice the requested value, and reading returns the actual size. The size of a ring is
- * even. */
+/*
+ * As with TCP, the size is twice the requested value, and reading returns the actual size. The size
+ * of a ring is even.
+ */
 static void set_buffer(struct rsock *sock, enum rsock_option option, int value)
 {
 	uint32_t bytes = between(2 * (int64_t)value, RSOCK_RING_MIN, RSOCK_RING_MAX);
@@ -178,7 +180,10 @@ static uint64_t *time_of(struct rsock *sock, enum rsock_option option)
 					   &sock->options.send_timeout_ns;
 }
 
-/* A longer timeout is treated as no timeout. The limit prevents an overflow when the time is added to the clock. */
+/*
+ * A longer timeout is treated as no timeout. The limit prevents an overflow when the time is added
+ * to the clock.
+ */
 #define TIME_MAX_S (200 * 365 * INT64_C(86400))
 
 /* A negative timeout expires at once; one above TIME_MAX_S means no timeout. */

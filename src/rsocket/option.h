@@ -76,7 +76,10 @@ int option_set(struct rsock *sock, int level, int name, const void *value, sockl
 int option_get(struct rsock *sock, int level, int name, void *value, socklen_t *bytes)
 	__attribute__((warn_unused_result));
 
-/* Copies at most *bytes bytes of a value to the application's buffer; *bytes is set to the number of copied bytes. */
+/*
+ * Copies at most *bytes bytes of a value to the application's buffer; *bytes is set to the number
+ * of copied bytes.
+ */
 void option_reply(void *value, socklen_t *bytes, const void *response, socklen_t response_bytes);
 
 #endif

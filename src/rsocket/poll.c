@@ -30,9 +30,10 @@ struct member {
 };
 
 /*
- * One call of rpoll(), on the stack of its thread. kernel[0] is for the waiter's eventfd and kernel[1 + i] for
- * fds[i]. For an rsocket, kernel[1 + i] watches the rsocket's descriptor for POLLIN; for another descriptor it is a
- * copy of fds[i]. ids[j] is the id of the object behind kernel[j].fd (watch_poll()).
+ * One call of rpoll(), on the stack of its thread. kernel[0] is for the waiter's eventfd and
+ * kernel[1 + i] for fds[i]. For an rsocket, kernel[1 + i] watches the rsocket's descriptor for
+ * POLLIN; for another descriptor it is a copy of fds[i]. ids[j] is the id of the object behind
+ * kernel[j].fd (watch_poll()).
  */
 struct polling {
 	struct pollfd *fds;
@@ -42,8 +43,9 @@ struct polling {
 	int cancel_state; /* the caller's state, restored in kernel_poll() only */
 	struct pollfd *kernel;
 	uint64_t *ids;
-	struct ibv_context *context; /* of one of the rsockets; NULL: none has a completion channel */
-	struct waiter *waiter;	     /* NULL: not in the list of any rsocket */
+	/* of one of the rsockets; NULL: none has a completion channel */
+	struct ibv_context *context;
+	struct waiter *waiter; /* NULL: not in the list of any rsocket */
 	bool has_plain;
 	bool has_memory; /* members, kernel and ids are allocated */
 };
@@ -103,8 +105,10 @@ static int look_at_plain(struct polling *polling)
 	return ret;
 }
 
-/* Stores the events that hold now and returns the number of descriptors with events. For other descriptors than
- * rsockets, `kernel` has the events. */
+/*
+ * Stores the events that hold now and returns the number of descriptors with events. For other
+ * descriptors than rsockets, `kernel` has the events.
+ */
 static int count_events(struct polling *polling)
 {
 	int count = 0;
@@ -112,7 +116,10 @@ static int count_events(struct polling *polling)
 	for (size_t i = 0; i < polling->count; i++) {
 		short revents = polling->kernel[1 + i].revents;
 
-		/* In a child of a fork(), a thread of the parent may have held the lock of an inherited rsocket. */
+		/*
+		 * In a child of a fork(), a thread of the parent may have held the lock of an
+		 * inherited rsocket.
+		 */
 		if (polling->members[i].sock && !poll_is_ours(polling, i)) {
 			revents = POLLNVAL;
 		} else if (polling->members[i].sock) {
@@ -145,7 +152,9 @@ static int poll_look(struct polling *polling)
 	return count_events(polling);
 }
 
-/* Arms all rsockets: every later event wakes this thread. Returns true if an event holds already. */
+/*
+ * Arms all rsockets: every later event wakes this thread. Returns true if an event holds already.
+ */
 static bool poll_go_to_sleep(struct polling *polling)
 {
 	bool has_events = false;
@@ -346,8 +355,10 @@ static size_t find_members(struct polling *polling)
 	for (size_t i = 0; i < polling->count; i++) {
 		struct rsock *sock = rsock_find(polling->fds[i].fd);
 
-		/* The caller is a signal handler and this thread holds the rsocket's lock: it is polled as an
-		 * ordinary descriptor. */
+		/*
+		 * The caller is a signal handler and this thread holds the rsocket's lock: it is
+		 * polled as an ordinary descriptor.
+		 */
 		if (sock && rsock_is_interrupted(sock)) {
 			rsock_put(sock);
 			sock = NULL;
@@ -407,14 +418,18 @@ int rsock_poll_edges(struct pollfd *fds, struct rsock_edge *edges, nfds_t nfds, 
 		return -EFAULT;
 	if (nfds > INT_MAX)
 		return -EINVAL;
-	/* Calls of librdmacm are cancellation points and are made with the lock of an rsocket held. */
+	/*
+	 * Calls of librdmacm are cancellation points and are made with the lock of an rsocket held.
+	 */
 	polling.cancel_state = cancel_disable();
 	ret = nfds > FEW ? poll_many(&polling, timeout_ms) : poll_some(&polling, timeout_ms);
 	cancel_restore(polling.cancel_state);
 	return ret;
 }
 
-/* rpoll() without the conversion of the result: the number of descriptors with events, or -errno. */
+/*
+ * rpoll() without the conversion of the result: the number of descriptors with events, or -errno.
+ */
 static int rsock_poll(struct pollfd *fds, nfds_t nfds, int timeout_ms)
 {
 	if (fds && nfds <= INT_MAX && repoll_is_among(fds, nfds))

@@ -35,12 +35,18 @@ void repoll_put(struct repoll *set)
 {
 	if (atomic_fetch_sub_explicit(&set->refs, 1, memory_order_acq_rel) > 1)
 		return;
-	/* Not earlier: while a thread polls the descriptor, its number must not be reused for another file. */
+	/*
+	 * Not earlier: while a thread polls the descriptor, its number must not be reused for
+	 * another file.
+	 */
 	sys_close(set->fd);
 	free(set);
 }
 
-/* After a change of the members: wakes the threads that wait for this set or for a set that contains it. Locked. */
+/*
+ * After a change of the members: wakes the threads that wait for this set or for a set that
+ * contains it. Locked.
+ */
 static void changed(struct repoll *set)
 {
 	struct repoll_member *member;
@@ -74,7 +80,10 @@ void repoll_forget(struct rsock *sock)
 	pthread_mutex_unlock(&repoll_lock);
 }
 
-/* Removes all members of a set that is being closed, and removes the set from the sets that contain it. Locked. */
+/*
+ * Removes all members of a set that is being closed, and removes the set from the sets that contain
+ * it. Locked.
+ */
 static void set_empty(struct repoll *set)
 {
 	struct repoll_member *member, *next;
@@ -106,8 +115,10 @@ static struct repoll *rsocket_repoll_set_new(int flags)
 	return set;
 }
 
-/* Empties a set whose descriptor number was reused for another file. The memory is not freed: threads may still use
- * the set. */
+/*
+ * Empties a set whose descriptor number was reused for another file. The memory is not freed:
+ * threads may still use the set.
+ */
 static void forget_lost(struct repoll *set)
 {
 	pthread_mutex_lock(&repoll_lock);
@@ -121,8 +132,10 @@ int repoll_create(int flags)
 	void *before;
 	int ret;
 
-	/* As in rdma-core, O_NONBLOCK is accepted and has no effect: the timeout of repoll_wait() determines whether
-	 * it waits. */
+	/*
+	 * As in rdma-core, O_NONBLOCK is accepted and has no effect: the timeout of repoll_wait()
+	 * determines whether it waits.
+	 */
 	calls_init();
 	set = rsocket_repoll_set_new(flags & ~O_NONBLOCK);
 	if (!set)
@@ -133,7 +146,9 @@ int repoll_create(int flags)
 		free(set);
 		return (int)call_result(ret);
 	}
-	/* An earlier set whose descriptor was closed by close(2). The new set has the same number. */
+	/*
+	 * An earlier set whose descriptor was closed by close(2). The new set has the same number.
+	 */
 	if (before)
 		forget_lost(before);
 	return set->fd;
@@ -152,7 +167,10 @@ int repoll_close(int fd)
 	return 0;
 }
 
-/* Nesting depth of the sets below this set. A depth above REPOLL_DEPTH_MAX is not counted exactly. Locked. */
+/*
+ * Nesting depth of the sets below this set. A depth above REPOLL_DEPTH_MAX is not counted exactly.
+ * Locked.
+ */
 static unsigned int depth_of(const struct repoll *set, unsigned int level)
 {
 	const struct repoll_member *member;
@@ -196,8 +214,10 @@ static bool contains(const struct repoll *from, const struct repoll *set)
 	return false;
 }
 
-/* The descriptor that is added to a set. At most one of the two is not NULL, with a reference; both are NULL for an
- * ordinary descriptor. */
+/*
+ * The descriptor that is added to a set. At most one of the two is not NULL, with a reference; both
+ * are NULL for an ordinary descriptor.
+ */
 struct target {
 	struct rsock *sock;
 	struct repoll *nested;
@@ -241,8 +261,10 @@ static int rsocket_repoll_add(struct repoll *set, int fd, const struct target *t
 		return ret;
 	if (target->nested && target->nested->is_closed)
 		return -EBADF;
-	/* rclose() sets is_closing before it checks is_in_repoll, so one of the two threads sees the store of the
-	 * other. */
+	/*
+	 * rclose() sets is_closing before it checks is_in_repoll, so one of the two threads sees
+	 * the store of the other.
+	 */
 	if (target->sock) {
 		atomic_store(&target->sock->is_in_repoll, true);
 		if (atomic_load(&target->sock->is_closing))
@@ -367,7 +389,9 @@ void repoll_after_fork_in_parent(void)
 	pthread_mutex_unlock(&repoll_lock);
 }
 
-/* The remaining references and waits belong to threads of the parent, which must not be signalled. */
+/*
+ * The remaining references and waits belong to threads of the parent, which must not be signalled.
+ */
 void repoll_after_fork_in_child(void)
 {
 	struct repoll *set;

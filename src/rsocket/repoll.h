@@ -17,11 +17,11 @@ struct waiter;
 #define REPOLL_DEPTH_MAX 5
 
 /*
- * An epoll set of repoll_create(). `fd` is an epoll descriptor of the kernel, which watches the members that are
- * neither rsockets nor sets. Rsockets and nested sets are in `members`, because the kernel cannot detect when they
- * are ready. A map finds the set by descriptor and holds the first reference. The set is freed when rclose() has
- * dropped that reference and no thread uses the set. repoll_lock guards all sets and their members; it is taken
- * before the lock of an rsocket.
+ * An epoll set of repoll_create(). `fd` is an epoll descriptor of the kernel, which watches the
+ * members that are neither rsockets nor sets. Rsockets and nested sets are in `members`, because
+ * the kernel cannot detect when they are ready. A map finds the set by descriptor and holds the
+ * first reference. The set is freed when rclose() has dropped that reference and no thread uses the
+ * set. repoll_lock guards all sets and their members; it is taken before the lock of an rsocket.
  */
 struct repoll {
 	atomic_uint refs;
@@ -46,7 +46,8 @@ struct repoll_member {
 	uint32_t events;
 	epoll_data_t data;
 	uint32_t reported; /* EPOLLET: the events that were reported */
-	uint64_t reported_changes; /* EPOLLET: rsock_edge.changes at that time; of a nested set, look_changes() */
+	/* EPOLLET: rsock_edge.changes at that time; of a nested set, look_changes() */
+	uint64_t reported_changes;
 	uint32_t reported_version; /* EPOLLET: of a nested set, its version at that time */
 	bool is_spent;		   /* EPOLLONESHOT: disabled until EPOLL_CTL_MOD */
 	int edge_fd;		   /* of a nested set with EPOLLET, see repoll_edge.h; -1: none */
@@ -54,7 +55,10 @@ struct repoll_member {
 	uint64_t edge_id;	   /* of edge_fd, watch_new_id() */
 };
 
-/* A thread in repoll_wait(), on the thread's stack. The waiter is signalled when the members change. */
+/*
+ * A thread in repoll_wait(), on the thread's stack. The waiter is signalled when the members
+ * change.
+ */
 struct repoll_wait {
 	struct list_head node; /* repoll.waits */
 	struct waiter *waiter;

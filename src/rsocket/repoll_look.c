@@ -79,7 +79,10 @@ int look_clear(struct look *look)
 
 static int look_add_members(struct look *look, struct repoll *set, bool is_in_edge);
 
-/* is_in_edge: a set around it is edge-triggered, and its edge_fd watches the kernel descriptors. Locked. */
+/*
+ * is_in_edge: a set around it is edge-triggered, and its edge_fd watches the kernel descriptors.
+ * Locked.
+ */
 static int look_add_nested(struct look *look, struct repoll_member *member, bool is_in_edge)
 {
 	bool is_edge = member->events & EPOLLET;
@@ -145,8 +148,8 @@ static uint64_t look_mix(uint64_t value)
 }
 
 /*
- * A sum over the rsockets of a nested set that changes with each edge of one of them. The hash prevents that the edge of one
- * rsocket and an rsocket that is no longer polled cancel out.
+ * A sum over the rsockets of a nested set that changes with each edge of one of them. The hash
+ * prevents that the edge of one rsocket and an rsocket that is no longer polled cancel out.
  */
 static uint64_t look_changes(const struct look *look, size_t i)
 {
@@ -214,7 +217,9 @@ bool look_report(const struct look *look, size_t i, uint32_t bits)
 		member->reported |= bits;
 		member->reported_changes = look->edges[i].changes;
 	} else if (member->edge_fd >= 0) {
-		/* Another thread may have read the arrivals of ordinary descriptors since the poll. */
+		/*
+		 * Another thread may have read the arrivals of ordinary descriptors since the poll.
+		 */
 		bool has_arrivals = repoll_edge_take(member);
 
 		if (!has_arrivals && (!nested_has_events(look, i) || has_reported_changes(look, i)))

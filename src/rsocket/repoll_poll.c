@@ -83,8 +83,8 @@ static short set_revents(const struct set_poll *poll, const struct polled *polle
 }
 
 /*
- * Stores the events and returns the number of descriptors with events. *is_stale: the members of a set have changed
- * since the look was filled, and its events are unknown.
+ * Stores the events and returns the number of descriptors with events. *is_stale: the members of a
+ * set have changed since the look was filled, and its events are unknown.
  */
 static int set_poll_collect(struct set_poll *poll, bool *is_stale)
 {

@@ -10,8 +10,9 @@
 bool repoll_is_among(const struct pollfd *fds, size_t count);
 
 /*
- * rpoll() for descriptors that include sets of repoll_create(). A set is readable while repoll_wait() would return an
- * event. Returns the number of descriptors with events, or -errno. A cancellation point.
+ * rpoll() for descriptors that include sets of repoll_create(). A set is readable while
+ * repoll_wait() would return an event. Returns the number of descriptors with events, or -errno. A
+ * cancellation point.
  */
 int repoll_poll(struct pollfd *fds, size_t count, int timeout_ms)
 	__attribute__((warn_unused_result));

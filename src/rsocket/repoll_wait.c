@@ -12,8 +12,8 @@
 #include "rsocket/repoll_look.h"
 
 /*
- * One repoll_wait(). Entry KERNEL of the look is the kernel descriptor of the set; the entries after it belong to the
- * members.
+ * One repoll_wait(). Entry KERNEL of the look is the kernel descriptor of the set; the entries
+ * after it belong to the members.
  */
 struct set_wait {
 	struct repoll *set;
@@ -65,7 +65,10 @@ static int collect_kernel(const struct set_wait *wait, struct epoll_event *event
 	return count < 0 ? -errno : count;
 }
 
-/* Returns the number of events, or -errno. An error of the kernel is reported if there are no other events. */
+/*
+ * Returns the number of events, or -errno. An error of the kernel is reported if there are no other
+ * events.
+ */
 static int repoll_wait_collect(struct set_wait *wait, struct epoll_event *events, int most)
 {
 	bool kernel_first = atomic_load(&wait->set->kernel_first);

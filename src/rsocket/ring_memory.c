@@ -177,7 +177,9 @@ void ring_memory_after_fork(void)
 {
 	struct slab *slab;
 
-	/* Another thread of the parent may have held the lock. The parent's slabs are not changed. */
+	/*
+	 * Another thread of the parent may have held the lock. The parent's slabs are not changed.
+	 */
 	pthread_mutex_init(&ring_lock, NULL);
 	list_for_each_entry(slab, &slabs, node)
 		sys_close(slab->fd);

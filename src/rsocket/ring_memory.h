@@ -6,13 +6,14 @@
 #include <stdint.h>
 
 /*
- * Memory that peers write to, for the rings of rsockets. It comes from sealed memfds, so that a peer on the same host can map it and
- * write without a system call (docs/adr/0042). One memfd serves many rsockets. Any thread may call these functions.
+ * Memory that peers write to, for the rings of rsockets. It comes from sealed memfds, so that a
+ * peer on the same host can map it and write without a system call (docs/adr/0042). One memfd
+ * serves many rsockets. Any thread may call these functions.
  */
 
 /*
- * Returns zeroed memory of whole pages, or NULL with errno. If no memfd can be created, if RLIMIT_AS is set, or for large
- * blocks, the memory is anonymous.
+ * Returns zeroed memory of whole pages, or NULL with errno. If no memfd can be created, if
+ * RLIMIT_AS is set, or for large blocks, the memory is anonymous.
  */
 uint8_t *ring_memory_alloc(size_t bytes) __attribute__((warn_unused_result));
 

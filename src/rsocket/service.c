@@ -19,9 +19,9 @@
 #define ITEMS_MAX (1u << 20)
 
 /*
- * lock guards all fields. running is the item whose fn the service thread executes. A thread that removes this item
- * waits until fn has returned, unless fn itself removes it. Events identify items by handle, so that an event of a
- * removed item has no effect.
+ * lock guards all fields. running is the item whose fn the service thread executes. A thread that
+ * removes this item waits until fn has returned, unless fn itself removes it. Events identify items
+ * by handle, so that an event of a removed item has no effect.
  */
 static struct {
 	pthread_mutex_t lock;

@@ -16,8 +16,8 @@
 #include "rsocket/watch.h"
 
 /*
- * Interval of periodic checks: limits how long a program that never sleeps in rsockets misses a disconnect. Each check is a system call
- * for each rsocket.
+ * Interval of periodic checks: limits how long a program that never sleeps in rsockets misses a
+ * disconnect. Each check is a system call for each rsocket.
  */
 #define LOOK_NS (10 * CLOCK_NS_PER_MS)
 
@@ -179,7 +179,10 @@ void rsock_leave_all(uint64_t deadline_ns)
 	}
 }
 
-/* In the child: the RDMA connections belong to the parent, and the child only closes its copies of the descriptors. */
+/*
+ * In the child: the RDMA connections belong to the parent, and the child only closes its copies of
+ * the descriptors.
+ */
 void rsock_after_fork(void)
 {
 	struct rsock *sock;

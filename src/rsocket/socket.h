@@ -30,8 +30,9 @@ struct rsock_io {
 };
 
 /*
- * Operations that differ between streams and datagrams. They return 0 (or a number of bytes) or -errno. The caller
- * holds a reference. Operations marked "locked" are called with sock->lock held, the others without it.
+ * Operations that differ between streams and datagrams. They return 0 (or a number of bytes) or
+ * -errno. The caller holds a reference. Operations marked "locked" are called with sock->lock held,
+ * the others without it.
  */
 struct rsock_ops {
 	int (*bind)(struct rsock *sock, const struct sockaddr *addr, socklen_t bytes);
@@ -43,59 +44,75 @@ struct rsock_ops {
 	ssize_t (*receive)(struct rsock *sock, struct rsock_io *io);
 	/* The local or remote address, in the address family of the rsocket. */
 	int (*name)(struct rsock *sock, bool is_peer, struct sockaddr_storage *addr);
-	/* Locked. set_option: effect of an option in addition to storing its value. get_option: value of an option
-	 * that is not the stored one; -ENOTSUP: use the stored value. */
+	/*
+	 * Locked. set_option: effect of an option in addition to storing its value. get_option:
+	 * value of an option that is not the stored one; -ENOTSUP: use the stored value.
+	 */
 	int (*set_option)(struct rsock *sock, enum rsock_option option, const void *value,
 			  socklen_t bytes);
 	int (*get_option)(struct rsock *sock, enum rsock_option option, void *value,
 			  socklen_t *bytes);
 
 	/*
-	 * Locked. For an rsocket with a kernel socket: passes the option to the kernel socket first. NULL: no kernel
-	 * socket. pass_get returns 1 if the rsocket has the value.
+	 * Locked. For an rsocket with a kernel socket: passes the option to the kernel socket
+	 * first. NULL: no kernel socket. pass_get returns 1 if the rsocket has the value.
 	 */
 	int (*pass_set)(struct rsock *sock, int level, int name, const void *value,
 			socklen_t bytes);
 	int (*pass_get)(struct rsock *sock, int level, int name, void *value, socklen_t *bytes);
 
 	/*
-	 * Locked: processes completions and events. `is_readable`: the rsocket's descriptor was readable. Returns true if
-	 * waiting threads have to check their conditions. Updates sock->changes.
+	 * Locked: processes completions and events. `is_readable`: the rsocket's descriptor was
+	 * readable. Returns true if waiting threads have to check their conditions. Updates
+	 * sock->changes.
 	 */
 	bool (*progress)(struct rsock *sock, bool is_readable);
-	/* Locked: requests a notification for the next event, then processes the events that arrived before. */
+	/*
+	 * Locked: requests a notification for the next event, then processes the events that
+	 * arrived before.
+	 */
 	void (*arm)(struct rsock *sock);
 	/* Locked: the events of poll(2) that hold now. */
 	short (*events)(struct rsock *sock);
 
-	/* Called when a thread is cancelled in rsock_wait(): releases what the thread holds except its reference.
-	 * NULL: nothing to release. */
+	/*
+	 * Called when a thread is cancelled in rsock_wait(): releases what the thread holds except
+	 * its reference. NULL: nothing to release.
+	 */
 	void (*abandon)(struct rsock *sock);
-	/* Locked: waits until the sent data has been delivered and the peer has been notified of the shutdown, at
-	 * most until the deadline. */
+	/*
+	 * Locked: waits until the sent data has been delivered and the peer has been notified of
+	 * the shutdown, at most until the deadline.
+	 */
 	void (*leave)(struct rsock *sock, uint64_t deadline_ns);
-	/* Shuts the rsocket down. No new call finds the rsocket, but other threads may still be inside a call. */
+	/*
+	 * Shuts the rsocket down. No new call finds the rsocket, but other threads may still be
+	 * inside a call.
+	 */
 	void (*close)(struct rsock *sock);
 	/* Frees the rsocket. No thread is inside a call. */
 	void (*free)(struct rsock *sock);
-	/* In the child of a fork(): closes the copies of the descriptors and changes nothing else. */
+	/*
+	 * In the child of a fork(): closes the copies of the descriptors and changes nothing else.
+	 */
 	void (*disown)(struct rsock *sock);
 };
 
 /*
- * The common part of streams (struct stream) and datagram sockets (struct dgram), and the first member of both.
- * Created by rsocket() or by a listener. A map finds it by descriptor and holds the first reference. It is freed when
- * rclose() has dropped that reference and no thread is inside a call.
+ * The common part of streams (struct stream) and datagram sockets (struct dgram), and the first
+ * member of both. Created by rsocket() or by a listener. A map finds it by descriptor and holds the
+ * first reference. It is freed when rclose() has dropped that reference and no thread is inside a
+ * call.
  *
- * fd is an epoll descriptor that watches all descriptors on which events of this rsocket arrive. The application uses
- * fd as the descriptor of the rsocket.
+ * fd is an epoll descriptor that watches all descriptors on which events of this rsocket arrive.
+ * The application uses fd as the descriptor of the rsocket.
  *
- * lock guards all fields that are not marked as fixed, and no thread holds it while it sleeps. It is taken after the
- * send and receive locks, and before any lock of librdmacm and libibverbs, which are called with lock held. A thread
- * holds the lock of at most one rsocket.
+ * lock guards all fields that are not marked as fixed, and no thread holds it while it sleeps. It
+ * is taken after the send and receive locks, and before any lock of librdmacm and libibverbs, which
+ * are called with lock held. A thread holds the lock of at most one rsocket.
  *
- * The rsocket stays in the map while it shuts down. Otherwise rpoll() would treat fd as an ordinary descriptor and
- * might wait indefinitely.
+ * The rsocket stays in the map while it shuts down. Otherwise rpoll() would treat fd as an ordinary
+ * descriptor and might wait indefinitely.
  */
 struct rsock {
 	const struct rsock_ops *ops; /* fixed, as are id, fd, domain and type */
@@ -113,8 +130,9 @@ struct rsock {
 	bool is_closed;		  /* shutdown is complete: calls in progress return */
 	int error;		  /* value of SO_ERROR, a positive errno */
 	/*
-	 * Numbers of edges for repoll_wait(): changes of the state; arrivals of data, which are edges for POLLIN; sends
-	 * that found no space, because new space is an edge for POLLOUT only after such a send.
+	 * Numbers of edges for repoll_wait(): changes of the state; arrivals of data, which are
+	 * edges for POLLIN; sends that found no space, because new space is an edge for POLLOUT
+	 * only after such a send.
 	 */
 	uint64_t changes;
 	uint64_t arrivals;
@@ -157,31 +175,35 @@ void rsock_wake(struct rsock *sock);
 /* The same for a change that is not an edge, or that was already counted in `changes`. */
 void rsock_wake_waiters(struct rsock *sock);
 /*
- * Locked: whether a periodic check of the descriptor is due at this time (clock_now_ns()). It detects a disconnect for a program that never sleeps
- * in rsockets.
+ * Locked: whether a periodic check of the descriptor is due at this time (clock_now_ns()). It
+ * detects a disconnect for a program that never sleeps in rsockets.
  */
 bool rsock_is_due(struct rsock *sock, uint64_t now_ns);
 
 bool rsock_must_not_wait(const struct rsock *sock, int flags);
 
-/* Whether an event channel that returned this -errno is still usable. Its events stay queued, also after -ENOMEM. */
+/*
+ * Whether an event channel that returned this -errno is still usable. Its events stay queued, also
+ * after -ENOMEM.
+ */
 bool rsock_may_look_again(int ret);
 
 /* Returns and clears the error of SO_ERROR: -errno, or 0. Locked. */
 int rsock_take_error(struct rsock *sock);
 
 /*
- * rsock_find() finds an rsocket by descriptor and takes a reference; NULL: not found. rsock_publish() transfers the
- * first reference to the map; rsock_unpublish() returns it to the caller.
+ * rsock_find() finds an rsocket by descriptor and takes a reference; NULL: not found.
+ * rsock_publish() transfers the first reference to the map; rsock_unpublish() returns it to the
+ * caller.
  */
 struct rsock *rsock_find(int fd);
 int rsock_publish(struct rsock *sock) __attribute__((warn_unused_result));
 struct rsock *rsock_unpublish(int fd);
 
 /*
- * Makes the descriptor permanently readable; to be called before rsock_unpublish(). A thread that enters rpoll()
- * between rsock_unpublish() and the close treats the descriptor as an ordinary one, and poll(2) does not return when
- * a descriptor is closed.
+ * Makes the descriptor permanently readable; to be called before rsock_unpublish(). A thread that
+ * enters rpoll() between rsock_unpublish() and the close treats the descriptor as an ordinary one,
+ * and poll(2) does not return when a descriptor is closed.
  */
 void rsock_announce_end(struct rsock *sock);
 
@@ -204,9 +226,9 @@ static inline void rsock_unlock(struct rsock *sock)
 }
 
 /*
- * Whether this thread holds the lock. If so, the caller is a signal handler, which must not call rsockets: it would
- * wait for the call that it interrupted. Some programs do so at exit. A signal between the acquisition of the lock
- * and the store to owner is not detected.
+ * Whether this thread holds the lock. If so, the caller is a signal handler, which must not call
+ * rsockets: it would wait for the call that it interrupted. Some programs do so at exit. A signal
+ * between the acquisition of the lock and the store to owner is not detected.
  */
 static inline bool rsock_is_interrupted(const struct rsock *sock)
 {

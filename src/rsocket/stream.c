@@ -38,11 +38,16 @@ static bool stream_progress(struct rsock *sock, bool is_readable)
 	unsigned before = stream->events_unacked;
 	bool has_changes = stream_progress_cq(stream, is_readable);
 
-	/* The service thread processes the channel of a listener. A stream that is opening has only CM events: they
-	 * are always checked. */
+	/*
+	 * The service thread processes the channel of a listener. A stream that is opening has only
+	 * CM events: they are always checked.
+	 */
 	if (stream->phase == STREAM_LISTENING || !(is_readable || stream_is_opening(stream)))
 		return has_changes;
-	/* The descriptor was readable for these events. If there is a CM event too, the descriptor stays readable. */
+	/*
+	 * The descriptor was readable for these events. If there is a CM event too, the descriptor
+	 * stays readable.
+	 */
 	if (stream->events_unacked != before)
 		return has_changes;
 	if (!stream_progress_cm(stream))
@@ -73,9 +78,10 @@ static int connected_events(const struct stream *stream)
 }
 
 /*
- * After a close by the peer POLLHUP is reported when all received data has been read. Programs that close on POLLHUP
- * would lose the remaining data, because TCP reports no POLLHUP while the local side may still write. After a local
- * shutdown for writing POLLHUP is reported at once, as TCP does.
+ * After a close by the peer POLLHUP is reported when all received data has been read. Programs that
+ * close on POLLHUP would lose the remaining data, because TCP reports no POLLHUP while the local
+ * side may still write. After a local shutdown for writing POLLHUP is reported at once, as TCP
+ * does.
  */
 static int ended_events(const struct stream *stream)
 {
@@ -197,8 +203,10 @@ static const struct rsock_ops stream_ops = {
 	.disown = stream_disown,
 };
 
-/* Creates a channel, and an id on it unless `id` is given. On failure the caller still owns the given id, which may
- * be on either channel. */
+/*
+ * Creates a channel, and an id on it unless `id` is given. On failure the caller still owns the
+ * given id, which may be on either channel.
+ */
 static int rs_stream_open_id(struct stream *stream, struct rdma_cm_id *id)
 {
 	bool is_own = !id;
@@ -231,7 +239,10 @@ err_id:
 	return ret;
 }
 
-/* An error-checking mutex: pthread_mutex_lock() fails in a signal handler that interrupted the owner of the mutex. */
+/*
+ * An error-checking mutex: pthread_mutex_lock() fails in a signal handler that interrupted the
+ * owner of the mutex.
+ */
 static void init_lock(pthread_mutex_t *lock)
 {
 	pthread_mutexattr_t attr;

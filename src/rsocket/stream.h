@@ -9,7 +9,10 @@
 #include "rsocket/socket.h"
 #include "rsocket/stream_proto.h"
 
-/* The state of a stream. The order matters: stream_is_opening() and stream_was_connected() compare ranges. */
+/*
+ * The state of a stream. The order matters: stream_is_opening() and stream_was_connected() compare
+ * ranges.
+ */
 enum stream_phase {
 	STREAM_IDLE,
 	STREAM_BOUND,
@@ -24,14 +27,19 @@ enum stream_phase {
 	STREAM_FAILED,	     /* the connection was not established */
 };
 
-/* Control messages have their own send WQEs, separate from those of data: sending credits never waits for credits. */
+/*
+ * Control messages have their own send WQEs, separate from those of data: sending credits never
+ * waits for credits.
+ */
 #define STREAM_CONTROLS 4
 
 /* Maximum payload of a message. The receiver copies one message while the next one is in flight. */
 #define STREAM_MESSAGE_BYTES (64u << 10)
 
-/* The type of a WR, in the top byte of its wr_id. The low bytes contain the number of bytes of the send ring that it
- * uses. */
+/*
+ * The type of a WR, in the top byte of its wr_id. The low bytes contain the number of bytes of the
+ * send ring that it uses.
+ */
 enum stream_work {
 	STREAM_WORK_RECEIVE,
 	STREAM_WORK_DATA,
@@ -40,10 +48,10 @@ enum stream_work {
 };
 
 /*
- * The sending half. Data stays in the send ring until the peer's ring has received it. `grants` contains the granted
- * ranges of the peer's ring, copied from the table into which the peer writes: [grant] is in use, [fresh] is the
- * entry that the peer writes next. head and free_bytes describe the send ring; space is allocated in posting order
- * and freed in the same order, as WRs complete.
+ * The sending half. Data stays in the send ring until the peer's ring has received it. `grants`
+ * contains the granted ranges of the peer's ring, copied from the table into which the peer writes:
+ * [grant] is in use, [fresh] is the entry that the peer writes next. head and free_bytes describe
+ * the send ring; space is allocated in posting order and freed in the same order, as WRs complete.
  */
 struct stream_tx {
 	uint8_t *ring;
@@ -72,8 +80,9 @@ struct stream_tx {
 };
 
 /*
- * The receiving half. The ring holds [read_at, read_at + ready_bytes) for the application. The peer may write the
- * following granted_bytes. The rest was read by the application and is granted again in halves.
+ * The receiving half. The ring holds [read_at, read_at + ready_bytes) for the application. The peer
+ * may write the following granted_bytes. The rest was read by the application and is granted again
+ * in halves.
  */
 struct stream_rx {
 	uint8_t *ring;
@@ -96,13 +105,13 @@ struct stream_iomap; /* stream_iomap.h */
 struct iov_cursor;
 
 /*
- * A stream: one rdma_cm id with its own event channel, and one RC queue pair. Owned as described for struct rsock.
- * All fields are guarded by sock.lock, except that
+ * A stream: one rdma_cm id with its own event channel, and one RC queue pair. Owned as described
+ * for struct rsock. All fields are guarded by sock.lock, except that
  *
- * - a sender holds send_lock from the allocation of ring space to posting, so that messages are posted in the order
- *   of their sequence numbers; data is copied and posted without sock.lock;
- * - a receiver holds receive_lock; it copies from the ring without sock.lock, because no other thread frees ring
- *   space.
+ * - a sender holds send_lock from the allocation of ring space to posting, so that messages are
+ *   posted in the order of their sequence numbers; data is copied and posted without sock.lock;
+ * - a receiver holds receive_lock; it copies from the ring without sock.lock, because no other
+ *   thread frees ring space.
  *
  * Lock order: send_lock or receive_lock, then sock.lock.
  */
@@ -142,14 +151,19 @@ struct stream {
 	struct service_item connect_item; /* while connecting without a waiting thread */
 	struct service_item keepalive_item;
 
-	/* Of a listener: children that are ready for accept(), and children whose handshake is not complete. */
+	/*
+	 * Of a listener: children that are ready for accept(), and children whose handshake is not
+	 * complete.
+	 */
 	struct service_item listen_item;
 	struct list_head ready;
 	struct list_head half_open;
 	unsigned ready_count;
 	unsigned backlog;
 	bool is_full;
-	/* Of a child of a listener, until it is accepted; both are guarded by the listener's lock. */
+	/*
+	 * Of a child of a listener, until it is accepted; both are guarded by the listener's lock.
+	 */
 	struct stream *listener;
 	struct list_head listener_node;
 };
@@ -170,25 +184,39 @@ static inline bool stream_was_connected(const struct stream *stream)
 	return stream->phase >= STREAM_CONNECTED && stream->phase <= STREAM_BROKEN;
 }
 
-/* stream.c: creates a stream that is not published. id NULL: the stream creates its own id; else the stream takes
- * ownership of id. */
+/*
+ * stream.c: creates a stream that is not published. id NULL: the stream creates its own id; else
+ * the stream takes ownership of id.
+ */
 int stream_create(int domain, struct rdma_cm_id *id, struct rsock **sock)
 	__attribute__((warn_unused_result));
-/* Aborts the connection; `error` becomes the value of SO_ERROR and the error of the next call. Locked. */
+/*
+ * Aborts the connection; `error` becomes the value of SO_ERROR and the error of the next call.
+ * Locked.
+ */
 void stream_break(struct stream *stream, int error);
 /* Ends the connection in order. Locked. */
 void stream_end(struct stream *stream);
 
-/* stream_endpoint.c: creates and frees the queue pair and the buffers, after the id was bound to a device. Locked. */
+/*
+ * stream_endpoint.c: creates and frees the queue pair and the buffers, after the id was bound to a
+ * device. Locked.
+ */
 int stream_endpoint_open(struct stream *stream) __attribute__((warn_unused_result));
 void stream_endpoint_close(struct stream *stream);
-/* stream_conn_format() writes the private data of REQ or REP; stream_conn_learn() stores that of the peer. */
+/*
+ * stream_conn_format() writes the private data of REQ or REP; stream_conn_learn() stores that of
+ * the peer.
+ */
 void stream_conn_format(const struct stream *stream, uint8_t out[PROTO_CONN_BYTES]);
 void stream_conn_learn(struct stream *stream, const struct proto_conn *conn);
 
 /* stream_connect.c: the active side, and CM events of both sides. */
 int stream_connect(struct rsock *sock, const struct sockaddr *addr, socklen_t bytes);
-/* After a failed connect(), or when listening ends: creates a new id with the same options and address. */
+/*
+ * After a failed connect(), or when listening ends: creates a new id with the same options and
+ * address.
+ */
 int stream_reset_id(struct stream *stream) __attribute__((warn_unused_result));
 /* Processes the events of the channel. Locked; returns true if there were events. */
 bool stream_progress_cm(struct stream *stream);
@@ -206,7 +234,9 @@ void stream_listen_close(struct stream *stream);
 /* The same for shutdown(): the socket can listen again. */
 int stream_listen_stop(struct stream *stream) __attribute__((warn_unused_result));
 
-/* stream_work.c: posts WRs and processes completions. All functions are called with the lock held. */
+/*
+ * stream_work.c: posts WRs and processes completions. All functions are called with the lock held.
+ */
 bool stream_progress_cq(struct stream *stream, bool is_readable);
 void stream_arm(struct stream *stream);
 int stream_post_receives(struct stream *stream, unsigned count) __attribute__((warn_unused_result));
@@ -226,12 +256,16 @@ ssize_t stream_receive(struct rsock *sock, struct rsock_io *io);
 void stream_abandon(struct rsock *sock);
 /* Whether a message could be sent now. Locked. */
 bool stream_can_send(const struct stream *stream);
-/* Waits until a message can be sent, or returns why none can be sent. Locked; the caller holds the send lock. */
+/*
+ * Waits until a message can be sent, or returns why none can be sent. Locked; the caller holds the
+ * send lock.
+ */
 int stream_await_room(struct stream *stream, int flags, uint64_t deadline_ns)
 	__attribute__((warn_unused_result));
 /*
- * One data message, or one write without immediate data, of which the peer is not notified. addr, key: destination;
- * imm: immediate data. inline_data: source of the data; NULL: the next `bytes` bytes of the send ring.
+ * One data message, or one write without immediate data, of which the peer is not notified. addr,
+ * key: destination; imm: immediate data. inline_data: source of the data; NULL: the next `bytes`
+ * bytes of the send ring.
  */
 struct stream_write {
 	enum stream_work work;
@@ -243,9 +277,10 @@ struct stream_write {
 	const void *inline_data;
 };
 /*
- * Both are called with the send lock, without sock.lock, after the space was allocated. stream_post_write() posts
- * data that is already in the send ring and advances the ring's head. stream_send_write() first copies the data from
- * the cursor, and aborts the stream if posting fails. -EFAULT: a buffer cannot be read, nothing was sent, and the space in the ring is free
+ * Both are called with the send lock, without sock.lock, after the space was allocated.
+ * stream_post_write() posts data that is already in the send ring and advances the ring's head.
+ * stream_send_write() first copies the data from the cursor, and aborts the stream if posting
+ * fails. -EFAULT: a buffer cannot be read, nothing was sent, and the space in the ring is free
  * again.
  */
 int stream_post_write(struct stream *stream, const struct stream_write *write)

@@ -23,8 +23,8 @@ struct cm_change {
 };
 
 /*
- * The error of a step of connecting. ENODEV (the device was removed) and EIO (the connection to the daemon was lost) become
- * ENETDOWN, whichever step detects them.
+ * The error of a step of connecting. ENODEV (the device was removed) and EIO (the connection to the
+ * daemon was lost) become ENETDOWN, whichever step detects them.
  */
 static int step_error(int error)
 {
@@ -97,7 +97,9 @@ static void stream_connect_establish(struct stream *stream)
 	stream_progress_cq(stream, true);
 }
 
-/* The active side gets the peer's parameters from the REP; the passive side got them from the REQ. */
+/*
+ * The active side gets the peer's parameters from the REP; the passive side got them from the REQ.
+ */
 static int stream_connect_on_established(struct stream *stream, const struct cm_change *change)
 {
 	struct proto_conn conn;
@@ -198,8 +200,10 @@ static int take_change(struct stream *stream, struct cm_change *change)
 	return 0;
 }
 
-/* The connection to the daemon is lost. The channel stays readable and has no more events, so it is removed from
- * epoll. */
+/*
+ * The connection to the daemon is lost. The channel stays readable and has no more events, so it is
+ * removed from epoll.
+ */
 static void stream_connect_lose_cm(struct stream *stream, int error)
 {
 	log_debug("rsocket %d: the event channel failed: %s", stream->sock.fd, strerror(error));
@@ -216,7 +220,10 @@ bool stream_progress_cm(struct stream *stream)
 
 	while (!stream->has_lost_cm) {
 		ret = take_change(stream, &change);
-		/* A call that connects returns ENOMEM and can be repeated; an established connection is not aborted. */
+		/*
+		 * A call that connects returns ENOMEM and can be repeated; an established
+		 * connection is not aborted.
+		 */
 		if (ret == -ENOMEM && stream_is_opening(stream))
 			stream_connect_fail(stream, ENOMEM);
 		if (rsock_may_look_again(ret))
@@ -286,8 +293,8 @@ int stream_reset_id(struct stream *stream)
 }
 
 /*
- * Whether connect() starts a new attempt: 0, or the result of a further connect(). After a failure that was reported,
- * a new attempt is allowed.
+ * Whether connect() starts a new attempt: 0, or the result of a further connect(). After a failure
+ * that was reported, a new attempt is allowed.
  */
 static int may_begin(struct stream *stream)
 {
@@ -327,8 +334,10 @@ static int stream_connect_locked(struct stream *stream, const struct sockaddr *a
 		return outcome(stream);
 	if (ret == -EAGAIN)
 		return begun;
-	/* If waiting is impossible, the attempt fails with ENOMEM, which is reported once; a new attempt is allowed.
-	 * A signal does not end the attempt. */
+	/*
+	 * If waiting is impossible, the attempt fails with ENOMEM, which is reported once; a new
+	 * attempt is allowed. A signal does not end the attempt.
+	 */
 	if (ret == -ENOMEM && stream_is_opening(stream)) {
 		stream_connect_fail(stream, ENOMEM);
 		ret = rsock_take_error(&stream->sock);

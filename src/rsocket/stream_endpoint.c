@@ -44,8 +44,10 @@ static int create_cq(struct stream *stream)
 	return stream->cq ? 0 : errno ? -errno : -ENOMEM;
 }
 
-/* Creates the queue pair with the requested inline size, or without inline data if the device does not support that
- * size. */
+/*
+ * Creates the queue pair with the requested inline size, or without inline data if the device does
+ * not support that size.
+ */
 static int stream_endpoint_create_qp(struct stream *stream)
 {
 	struct rsock_sizes *sizes = &stream->sock.sizes;
@@ -141,8 +143,10 @@ static int map_buffers(struct stream *stream)
 	return map_memory(stream, table_bytes(stream), true, &stream->table, &stream->table_mr);
 }
 
-/* The private data grants the first half. The second half is accounted as read, so that the first grant message
- * covers it. */
+/*
+ * The private data grants the first half. The second half is accounted as read, so that the first
+ * grant message covers it.
+ */
 static void grant_first_half(struct stream_rx *rx)
 {
 	rx->granted_bytes = rx->ring_bytes / 2;
@@ -191,7 +195,10 @@ void stream_endpoint_close(struct stream *stream)
 		stream->events_unacked = 0;
 	}
 	if (channel) {
-		/* stream_disown() of a child that another thread forks at this time must not use a freed channel. */
+		/*
+		 * stream_disown() of a child that another thread forks at this time must not use a
+		 * freed channel.
+		 */
 		stream->comp_channel = NULL;
 		rsock_unwatch(&stream->sock, channel->fd);
 		ibv_destroy_comp_channel(channel);

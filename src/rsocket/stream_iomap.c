@@ -96,8 +96,8 @@ static struct mapping *next_pending(struct stream_iomap *iomap)
 }
 
 /*
- * Sending an entry does not consume a credit. rdma-core's sender consumes one, which its receiver does not return;
- * without both, the counters of both sides agree.
+ * Sending an entry does not consume a credit. rdma-core's sender consumes one, which its receiver
+ * does not return; without both, the counters of both sides agree.
  */
 static int send_entry(struct stream *stream, struct mapping *mapping)
 {
@@ -229,8 +229,10 @@ int stream_riounmap(struct rsock *sock, void *buf, size_t len)
 	return ret;
 }
 
-/* Finds the remote address of an offset, and the number of bytes from there on. -EINVAL: no entry contains the
- * offset. */
+/*
+ * Finds the remote address of an offset, and the number of bytes from there on. -EINVAL: no entry
+ * contains the offset.
+ */
 static int find_known(const struct stream *stream, uint64_t offset, struct proto_sge *place)
 {
 	for (unsigned i = 0; i < stream->iomap_entries; i++) {

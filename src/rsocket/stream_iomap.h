@@ -5,13 +5,15 @@
 #include "rsocket/stream.h"
 
 /*
- * Memory that one side of a stream exposes to riowrite() of the other side. The exposing side writes an entry into
- * the peer's table before it sends the next data. The writing side looks the offset up in the entries that it
- * received.
+ * Memory that one side of a stream exposes to riowrite() of the other side. The exposing side
+ * writes an entry into the peer's table before it sends the next data. The writing side looks the
+ * offset up in the entries that it received.
  */
 
-/* Allocates the table of the entries that the peer may send. All functions here except the stream_rio*() calls are
- * locked. */
+/*
+ * Allocates the table of the entries that the peer may send. All functions here except the
+ * stream_rio*() calls are locked.
+ */
 int stream_iomap_open(struct stream *stream) __attribute__((warn_unused_result));
 void stream_iomap_free(struct stream *stream);
 

@@ -9,9 +9,10 @@
 #include "rsocket/wait.h"
 
 /*
- * Only the service thread reads a listener's channel, so that connections are accepted while the application is not
- * in a call, as with TCP. Each REQ creates a stream: a half-open child until the handshake is complete, then
- * ready for accept(). When the backlog is full, the channel is not read, and further REQs wait in the daemon.
+ * Only the service thread reads a listener's channel, so that connections are accepted while the
+ * application is not in a call, as with TCP. Each REQ creates a stream: a half-open child until the
+ * handshake is complete, then ready for accept(). When the backlog is full, the channel is not
+ * read, and further REQs wait in the daemon.
  */
 
 #define BACKLOG_MAX 4096
@@ -26,7 +27,10 @@ struct request {
 	uint8_t initiator_depth;
 };
 
-/* Takes the next event. id NULL: the event is not a REQ. -errno: no event, or the channel has failed. */
+/*
+ * Takes the next event. id NULL: the event is not a REQ. -errno: no event, or the channel has
+ * failed.
+ */
 static int stream_listen_take_request(struct stream *listener, struct request *request)
 {
 	struct rdma_cm_event *event;
@@ -104,9 +108,9 @@ static void resume_reading(struct stream *listener)
 }
 
 /*
- * Removes a half-open child from the listener's list; returns false if it was not in the list. A removed child does
- * not keep the listener alive, which another thread may close at this time: the listener is not accessed after its
- * lock is released.
+ * Removes a half-open child from the listener's list; returns false if it was not in the list. A
+ * removed child does not keep the listener alive, which another thread may close at this time: the
+ * listener is not accessed after its lock is released.
  */
 static bool leave_half_open(struct stream *listener, struct stream *child)
 {
@@ -185,7 +189,9 @@ err_response:
 	stream_listen_drop(child);
 }
 
-/* Whether the backlog permits another REQ; if not, the channel is not read until resume_reading(). */
+/*
+ * Whether the backlog permits another REQ; if not, the channel is not read until resume_reading().
+ */
 static bool stream_listen_has_room(struct stream *listener)
 {
 	unsigned count;
@@ -204,7 +210,10 @@ static bool stream_listen_has_room(struct stream *listener)
 	return !is_full;
 }
 
-/* The connection to the daemon or the listener's interface is lost. Waiting accept() calls are woken and fail. */
+/*
+ * The connection to the daemon or the listener's interface is lost. Waiting accept() calls are
+ * woken and fail.
+ */
 static void stream_listen_lose_cm(struct stream *listener, int error)
 {
 	log_warn("rsocket %d cannot listen any more: %s", listener->sock.fd, strerror(error));
@@ -273,8 +282,10 @@ static int listen_locked(struct stream *stream, int backlog)
 		return -errno;
 	ret = service_add(&stream->listen_item, stream->channel->fd);
 	if (ret) {
-		/* Without the service, REQs would not be processed. The next rlisten() begins from the initial state
-		 * again. */
+		/*
+		 * Without the service, REQs would not be processed. The next rlisten() begins from
+		 * the initial state again.
+		 */
 		err_ret = stream_reset_id(stream);
 		return err_ret ? err_ret : ret;
 	}

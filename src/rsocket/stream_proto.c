@@ -85,7 +85,10 @@ int proto_conn_decode(const void *data, size_t bytes, struct proto_conn *conn)
 	conn->iomap_entries = conn->has_iomap ? from_scale(in[AT_IOMAP_ENTRIES]) : 0;
 	conn->table = load_sge_be(in + AT_TABLE);
 	conn->ring = load_sge_be(in + AT_RING);
-	/* With an empty table, this side could not grant the peer more than the first half of the ring. */
+	/*
+	 * With an empty table, this side could not grant the peer more than the first half of the
+	 * ring.
+	 */
 	return conn->table.length && conn->credits ? 0 : -EPROTO;
 }
 

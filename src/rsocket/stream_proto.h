@@ -7,16 +7,19 @@
 #include <stdint.h>
 
 /*
- * The protocol of streams, compatible with rdma-core's rsockets. This file has layouts and numbers only, no state.
+ * The protocol of streams, compatible with rdma-core's rsockets. This file has layouts and numbers
+ * only, no state.
  *
- * Each side has a ring into which the peer writes, and a table in which the peer stores where this side may write.
- * The private data of REQ and REP contains the address of the sender's table, the first half of its ring, and the
- * number of messages that it can receive. Afterwards every message is an RDMA WRITE with immediate data. The upper
- * three bits of the immediate data are the message type:
+ * Each side has a ring into which the peer writes, and a table in which the peer stores where this
+ * side may write. The private data of REQ and REP contains the address of the sender's table, the
+ * first half of its ring, and the number of messages that it can receive. Afterwards every message
+ * is an RDMA WRITE with immediate data. The upper three bits of the immediate data are the message
+ * type:
  *
  * - data: the lower bits are the number of bytes written, contiguous with the previous data;
- * - grant: the receiver accepts messages up to this sequence number. If the WRITE has a payload, it stores the
- *   address of another half of the receiver's ring in the next entry of the sender's table;
+ * - grant: the receiver accepts messages up to this sequence number. If the WRITE has a payload, it
+ *   stores the address of another half of the receiver's ring in the next entry of the sender's
+ *   table;
  * - iomap: an entry of the iomap table was written, which riowrite() reads;
  * - control: one direction of the connection, or both, are shut down.
  *
@@ -26,7 +29,10 @@
 #define PROTO_CONN_BYTES  40
 #define PROTO_SGE_BYTES	  16
 #define PROTO_IOMAP_BYTES 24
-/* Entries of the table of grants that this implementation exposes. A ring has two halves, so two entries suffice. */
+/*
+ * Entries of the table of grants that this implementation exposes. A ring has two halves, so two
+ * entries suffice.
+ */
 #define PROTO_GRANTS 2
 /* Maximum number of bytes or credits in the immediate data. */
 #define PROTO_IMM_MAX ((1u << 29) - 1)
@@ -76,7 +82,10 @@ int proto_conn_decode(const void *data, size_t bytes, struct proto_conn *conn)
 /* Number of entries of a table, rounded: sizes are encoded in eight bits. */
 uint16_t proto_iomap_round(uint32_t entries);
 
-/* Encodes entries for the peer's table; `swaps`: the peer's byte order differs from that of this host. */
+/*
+ * Encodes entries for the peer's table; `swaps`: the peer's byte order differs from that of this
+ * host.
+ */
 void proto_sge_encode(uint8_t out[PROTO_SGE_BYTES], const struct proto_sge *sge, bool swaps);
 void proto_iomap_encode(uint8_t out[PROTO_IOMAP_BYTES], const struct proto_iomap *iomap,
 			bool swaps);

@@ -14,8 +14,10 @@ static bool stream_receive_has_something(struct rsock *sock)
 
 	if (!stream->can_read)
 		return true;
-	/* If no grant is outstanding, the peer cannot send until data is read: the receive must not wait for
-	 * wanted_bytes. */
+	/*
+	 * If no grant is outstanding, the peer cannot send until data is read: the receive must not
+	 * wait for wanted_bytes.
+	 */
 	return rx->ready_bytes >= rx->wanted_bytes || (rx->ready_bytes && !rx->granted_bytes);
 }
 
@@ -26,9 +28,9 @@ static int end_of(struct stream *stream)
 }
 
 /*
- * Copies data out of the ring, at most half of the ring at a time, so that the peer is granted read space while the
- * rest is copied. Called without sock.lock: only the holder of receive_lock frees ring space, and the peer writes
- * only to granted space.
+ * Copies data out of the ring, at most half of the ring at a time, so that the peer is granted read
+ * space while the rest is copied. Called without sock.lock: only the holder of receive_lock frees
+ * ring space, and the peer writes only to granted space.
  */
 static int copy_out(const struct stream_rx *rx, uint32_t at, uint32_t bytes,
 		    struct iov_cursor *cursor)
@@ -62,8 +64,9 @@ static void stream_receive_give_back(struct stream *stream, uint32_t bytes)
 }
 
 /*
- * Copies the data that has arrived and adds its length to *received. Called with the lock held, which is released while copying.
- * -EFAULT: a buffer cannot be written; the data that was not copied remains.
+ * Copies the data that has arrived and adds its length to *received. Called with the lock held,
+ * which is released while copying. -EFAULT: a buffer cannot be written; the data that was not
+ * copied remains.
  */
 static int stream_receive_take(struct stream *stream, struct iov_cursor *cursor, size_t left,
 			       int flags, size_t *received)
@@ -101,7 +104,10 @@ static int await_data(struct stream *stream, int flags, uint64_t deadline_ns)
 			  deadline_ns);
 }
 
-/* With MSG_PEEK no data leaves the ring, so MSG_WAITALL waits until all requested bytes are in the ring at once. */
+/*
+ * With MSG_PEEK no data leaves the ring, so MSG_WAITALL waits until all requested bytes are in the
+ * ring at once.
+ */
 static uint32_t wanted_at_once(const struct rsock_io *io)
 {
 	const int both = MSG_PEEK | MSG_WAITALL;

@@ -56,7 +56,10 @@ static uint32_t least(size_t a, size_t b)
 	return (uint32_t)(a < b ? a : b);
 }
 
-/* Prepares one message of the remaining data and allocates its space in the local and the remote ring. Locked. */
+/*
+ * Prepares one message of the remaining data and allocates its space in the local and the remote
+ * ring. Locked.
+ */
 static void take_room(struct stream *stream, struct iov_cursor *cursor, size_t left,
 		      struct stream_write *write)
 {
@@ -175,7 +178,10 @@ static ssize_t stream_send_all(struct stream *stream, const struct rsock_io *io,
 	}
 	if (!sent)
 		return ret;
-	/* Part of the data was sent: this call returns the number of bytes, and the next call returns the error. */
+	/*
+	 * Part of the data was sent: this call returns the number of bytes, and the next call
+	 * returns the error.
+	 */
 	if (ret && ret != -EAGAIN && ret != -EINTR && ret != -EBADF) {
 		rsock_lock(&stream->sock);
 		if (stream->phase == STREAM_BROKEN)

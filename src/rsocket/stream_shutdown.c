@@ -8,7 +8,10 @@
 #include "rsocket/stream.h"
 #include "rsocket/wait.h"
 
-/* Maximum time for which a close waits for the delivery of sent data, unless SO_LINGER sets another time. */
+/*
+ * Maximum time for which a close waits for the delivery of sent data, unless SO_LINGER sets another
+ * time.
+ */
 #define SHUTDOWN_WAIT_NS (10 * CLOCK_NS_PER_S)
 
 /* Default if the file cannot be read (tcp(7)). */
@@ -25,8 +28,8 @@ static bool may_send_control(struct rsock *sock)
 }
 
 /*
- * Posts a control message after all preceding data: a sender holds the send lock until its message is posted. A
- * sender that sleeps fails because can_write is false.
+ * Posts a control message after all preceding data: a sender holds the send lock until its message
+ * is posted. A sender that sleeps fails because can_write is false.
  */
 static int stream_shutdown_send(struct stream *stream, enum proto_control control,
 				uint64_t deadline_ns)
@@ -50,7 +53,9 @@ static int stream_shutdown_send(struct stream *stream, enum proto_control contro
 	return ret;
 }
 
-/* Shuts down one or both directions; returns the control message that has to be sent to the peer. */
+/*
+ * Shuts down one or both directions; returns the control message that has to be sent to the peer.
+ */
 static int shut(struct stream *stream, int how)
 {
 	bool could_write = stream->can_write;
@@ -151,7 +156,10 @@ void stream_close(struct rsock *sock)
 	rsock_unlock(sock);
 }
 
-/* Posts an RDMA WRITE of 0 bytes. It completes if the peer's device responds; otherwise the stream is aborted. */
+/*
+ * Posts an RDMA WRITE of 0 bytes. It completes if the peer's device responds; otherwise the stream
+ * is aborted.
+ */
 static void stream_shutdown_ask_peer(struct stream *stream)
 {
 	int ret;

@@ -69,7 +69,10 @@ static int post_control(struct stream *stream, enum stream_work work, uint32_t i
 		sge.addr = (uintptr_t)entry;
 		wr.send_flags = IBV_SEND_INLINE;
 	} else if (entry) {
-		/* The control buffers follow the send ring, one for each control message that can be outstanding. */
+		/*
+		 * The control buffers follow the send ring, one for each control message that can
+		 * be outstanding.
+		 */
 		uint8_t *buffer = tx->ring + tx->ring_bytes + PROTO_SGE_BYTES * tx->control_cursor;
 
 		memcpy(buffer, entry, PROTO_SGE_BYTES);
@@ -355,7 +358,10 @@ bool stream_progress_cq(struct stream *stream, bool is_readable)
 
 void stream_arm(struct stream *stream)
 {
-	/* Repeated for a CQ that is armed already: the request shows the device that the application does not poll. */
+	/*
+	 * Repeated for a CQ that is armed already: the request shows the device that the
+	 * application does not poll.
+	 */
 	if (!stream->cq || !stream_was_connected(stream) || ibv_req_notify_cq(stream->cq, 0))
 		return;
 	if (stream_progress_cq(stream, false))

@@ -9,9 +9,9 @@
 #include "base/syscalls.h"
 
 /*
- * rdma_get_cm_event() on a channel in non-blocking mode, with cancellation disabled: it is a cancellation point even if it does
- * not wait, and rsockets call it with a lock held. Most calls find no event. One recv() detects that; rdma_get_cm_event() needs
- * six system calls for it.
+ * rdma_get_cm_event() on a channel in non-blocking mode, with cancellation disabled: it is a
+ * cancellation point even if it does not wait, and rsockets call it with a lock held. Most calls
+ * find no event. One recv() detects that; rdma_get_cm_event() needs six system calls for it.
  */
 static inline int take_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {

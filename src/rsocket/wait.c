@@ -66,8 +66,9 @@ void waiter_signal(struct waiter *waiter)
 }
 
 /*
- * If the flag is cleared between a signaller's store to the flag and its write to the eventfd, the next sleep ends
- * early, without an event. A signal after the flag is cleared writes to the eventfd again, so no signal is lost.
+ * If the flag is cleared between a signaller's store to the flag and its write to the eventfd, the
+ * next sleep ends early, without an event. A signal after the flag is cleared writes to the eventfd
+ * again, so no signal is lost.
  */
 void waiter_drain(struct waiter *waiter)
 {
@@ -110,7 +111,10 @@ int wait_timeout_ms(uint64_t now_ns, uint64_t deadline_ns, uint32_t most_ms)
 	return (uint32_t)left_ms > most_ms ? (int)most_ms : left_ms;
 }
 
-/* Cleanup handler of a cancelled thread: releases what its call holds, including the reference that the call took. */
+/*
+ * Cleanup handler of a cancelled thread: releases what its call holds, including the reference that
+ * the call took.
+ */
 static void sleep_cancelled(void *arg)
 {
 	struct wait_link *link = arg;
@@ -190,7 +194,10 @@ static int sleep_until(struct rsock *sock, bool (*done)(struct rsock *sock), uin
 	return ret;
 }
 
-/* Without success, one of five waits polls SPIN_NS: 16 us for each wait on average, of the order of `polling_time`. */
+/*
+ * Without success, one of five waits polls SPIN_NS: 16 us for each wait on average, of the order of
+ * `polling_time`.
+ */
 #define SHORT_WAITS_MAX 4
 
 bool wait_spin_begin(struct spin *spin, uint64_t now_ns)

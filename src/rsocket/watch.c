@@ -32,7 +32,10 @@ static struct watched *entry_of(struct watched *table, uint32_t room, uint64_t i
 	return &table[at & (room - 1)];
 }
 
-/* Makes a table with room for `count` entries, of which at most half are used. Keeps the entries of the current wait. */
+/*
+ * Makes a table with room for `count` entries, of which at most half are used. Keeps the entries of
+ * the current wait.
+ */
 static int rebuild(struct watch *watch, size_t count)
 {
 	uint32_t room = ROOM_LEAST;
@@ -102,8 +105,9 @@ static size_t mark(struct watch *watch, const uint64_t *ids, size_t count)
 }
 
 /*
- * Removes a descriptor from the kernel's set unless its object is closed: the descriptor has then left the set, and its number may
- * belong to another file. The reference to the object prevents that it is closed at this time.
+ * Removes a descriptor from the kernel's set unless its object is closed: the descriptor has then
+ * left the set, and its number may belong to another file. The reference to the object prevents
+ * that it is closed at this time.
  */
 static void remove_one(const struct watch *watch, const struct watched *entry)
 {
@@ -207,8 +211,9 @@ static int watch_wait(struct watch *watch, struct ibv_context *context, struct p
 			return ret;
 	}
 	/*
-	 * -ESTALE: a child of a fork() has a copy of a descriptor that was closed here, which the kernel therefore still watches.
-	 * Other errors: the device is unusable, or there is no memory or no descriptor.
+	 * -ESTALE: a child of a fork() has a copy of a descriptor that was closed here, which the
+	 * kernel therefore still watches. Other errors: the device is unusable, or there is no
+	 * memory or no descriptor.
 	 */
 	watch_close(watch);
 	return -ENOTSUP;

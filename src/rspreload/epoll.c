@@ -26,7 +26,10 @@ pthread_mutex_t epoll_nesting_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint64_t marks[MARK_NUMBERS / MARK_BITS];
 /* No higher number was ever marked. */
 static atomic_int highest_mark = -1;
-/* The process whose numbers are marked. The child of a vfork(), which shares the memory, must not remove marks. */
+/*
+ * The process whose numbers are marked. The child of a vfork(), which shares the memory, must not
+ * remove marks.
+ */
 static atomic_int marks_owner;
 
 static uint64_t mark_bit(int number)
@@ -81,7 +84,10 @@ void epoll_after_fork_in_parent(void)
 	pthread_mutex_unlock(&epoll_nesting_lock);
 }
 
-/* librdmacm's fork handler may run after this one. Therefore the sets are changed when they are used next. */
+/*
+ * librdmacm's fork handler may run after this one. Therefore the sets are changed when they are
+ * used next.
+ */
 void epoll_after_fork_in_child(void)
 {
 	pthread_mutex_init(&epoll_nesting_lock, NULL);
@@ -112,8 +118,8 @@ void epoll_set_free(struct epoll_set *set)
 }
 
 /*
- * Creates a sock for an epoll descriptor, or finds the sock that another thread has created for it. 0 or -errno. *sock is
- * returned with a reference.
+ * Creates a sock for an epoll descriptor, or finds the sock that another thread has created for it.
+ * 0 or -errno. *sock is returned with a reference.
  */
 static int epoll_name(int epoll, struct sock **sock)
 {
@@ -140,8 +146,8 @@ static int epoll_name(int epoll, struct sock **sock)
 }
 
 /*
- * epoll_pwait(2) checks the address of the events when it stores one: it returns 0 or EFAULT for an epoll descriptor, and EINVAL
- * for another descriptor. Events stay pending.
+ * epoll_pwait(2) checks the address of the events when it stores one: it returns 0 or EFAULT for an
+ * epoll descriptor, and EINVAL for another descriptor. Events stay pending.
  */
 static bool is_epoll(int number)
 {
@@ -197,7 +203,10 @@ static int epoll_set_new(int epoll, struct epoll_set **made)
 	return 0;
 }
 
-/* Gives the sock this set, unless another thread has given it one; *set is NULL afterwards if the sock has taken it. */
+/*
+ * Gives the sock this set, unless another thread has given it one; *set is NULL afterwards if the
+ * sock has taken it.
+ */
 static void set_install(struct sock *sock, struct epoll_set **set)
 {
 	struct epoll_set *none = NULL;
@@ -207,7 +216,10 @@ static void set_install(struct sock *sock, struct epoll_set **set)
 		*set = NULL;
 }
 
-/* The sock of an epoll descriptor with a set, with a reference. A missing sock and a missing set are created. */
+/*
+ * The sock of an epoll descriptor with a set, with a reference. A missing sock and a missing set
+ * are created.
+ */
 static int sock_of(int epoll, struct sock **sock)
 {
 	struct epoll_set *set = NULL;

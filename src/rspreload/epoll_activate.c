@@ -8,9 +8,15 @@
 #include "rspreload/epoll_sleep.h"
 #include "rspreload/real.h"
 
-/* Repoll sets of epoll descriptors: when the first socket of this library is added, and in the child of a fork(). */
+/*
+ * Repoll sets of epoll descriptors: when the first socket of this library is added, and in the
+ * child of a fork().
+ */
 
-/* Incremented in the child of each fork(). A set with another generation still has the parent's repoll set. */
+/*
+ * Incremented in the child of each fork(). A set with another generation still has the parent's
+ * repoll set.
+ */
 static unsigned generation;
 
 void epoll_sets_inherited(void)
@@ -39,7 +45,10 @@ static int repoll_new(int kernel_fd)
 	return -ret;
 }
 
-/* An inactive set of which the set is a member: the sock of its descriptor with a reference, or NULL. */
+/*
+ * An inactive set of which the set is a member: the sock of its descriptor with a reference, or
+ * NULL.
+ */
 static struct sock *inactive_outer(struct sock *sock)
 {
 	struct epoll_member *member;
@@ -71,7 +80,10 @@ static int activate_outer_sets(struct sock *sock)
 	return ret;
 }
 
-/* The depth of the recursion is limited by the kernel, which does not nest sets more than 5 levels deep (epoll_ctl(2)). */
+/*
+ * The depth of the recursion is limited by the kernel, which does not nest sets more than 5 levels
+ * deep (epoll_ctl(2)).
+ */
 int epoll_activate(struct sock *owner)
 {
 	struct epoll_set *set = atomic_load(&owner->set);

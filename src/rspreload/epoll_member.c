@@ -65,8 +65,8 @@ void epoll_member_unwatch(struct epoll_member *member)
 }
 
 /*
- * Adds a member to the repoll set, by its own repoll set if the repoll set has another number of the same socket. 0 or
- * -errno. The caller holds epoll_sets_lock.
+ * Adds a member to the repoll set, by its own repoll set if the repoll set has another number of
+ * the same socket. 0 or -errno. The caller holds epoll_sets_lock.
  */
 static int member_watch(struct epoll_member *member)
 {
@@ -166,7 +166,10 @@ static int epoll_add(struct epoll_set *set, int number, struct sock *sock,
 	struct epoll_member *member;
 	int ret;
 
-	/* epoll_forget() sets is_ended before it reads is_in_epoll, so one of the two threads sees the store of the other. */
+	/*
+	 * epoll_forget() sets is_ended before it reads is_in_epoll, so one of the two threads sees
+	 * the store of the other.
+	 */
 	atomic_store(&sock->is_in_epoll, true);
 	if (atomic_load(&sock->is_ended))
 		return -EBADF;
@@ -284,9 +287,9 @@ static int epoll_drop(struct epoll_member *member)
 }
 
 /*
- * EPOLL_CTL_ADD, EPOLL_CTL_MOD and EPOLL_CTL_DEL for an epoll descriptor that is not in `members`. It may be a member of the
- * kernel's set, to which the program added it before execve() or by a system call. EPOLL_CTL_MOD makes it a member of this
- * module.
+ * EPOLL_CTL_ADD, EPOLL_CTL_MOD and EPOLL_CTL_DEL for an epoll descriptor that is not in `members`.
+ * It may be a member of the kernel's set, to which the program added it before execve() or by a
+ * system call. EPOLL_CTL_MOD makes it a member of this module.
  */
 static int nested_control(struct epoll_set *set, int op, int number, struct sock *sock,
 			  const struct epoll_event *event, struct epoll_own_set **own)
@@ -297,9 +300,15 @@ static int nested_control(struct epoll_set *set, int op, int number, struct sock
 	if (op == EPOLL_CTL_ADD && !epoll_is_active(sock))
 		return epoll_add(set, number, sock, event, own);
 	if (op == EPOLL_CTL_ADD) {
-		/* Fails with EEXIST if it is a member of the kernel's set, and with EINVAL if it is the set itself. */
+		/*
+		 * Fails with EEXIST if it is a member of the kernel's set, and with EINVAL if it is
+		 * the set itself.
+		 */
 		ret = kernel_control(set, EPOLL_CTL_ADD, number, 0, none);
-		/* The kernel's sets may be nested too deep, although the repoll sets are not. librdmacm finds loops. */
+		/*
+		 * The kernel's sets may be nested too deep, although the repoll sets are not.
+		 * librdmacm finds loops.
+		 */
 		if (ret == -ELOOP)
 			return epoll_add(set, number, sock, event, own);
 		if (ret)
@@ -336,8 +345,8 @@ int epoll_member_control(struct epoll_set *set, int op, int number, struct sock 
 }
 
 /*
- * Whether the kernel has reported this one-shot member and disabled it. Read from the members of the set in fdinfo (proc(5));
- * if the file cannot be read, the member is not disabled.
+ * Whether the kernel has reported this one-shot member and disabled it. Read from the members of
+ * the set in fdinfo (proc(5)); if the file cannot be read, the member is not disabled.
  */
 static bool is_disabled_by_kernel(const struct epoll_member *member)
 {
@@ -366,7 +375,10 @@ static bool is_disabled_by_kernel(const struct epoll_member *member)
 	return is_disabled;
 }
 
-/* The kernel's set would report the end of the TCP connection, also after this process has closed the TCP socket. */
+/*
+ * The kernel's set would report the end of the TCP connection, also after this process has closed
+ * the TCP socket.
+ */
 static void leave_kernel(struct epoll_member *member)
 {
 	epoll_set_disinherit(member->set);

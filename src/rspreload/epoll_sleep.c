@@ -18,14 +18,17 @@
 #define NO_NUMBER (-1)
 
 /*
- * A thread in epoll_wait(). In a list that other threads read without a lock, and never freed: another thread uses it after the
- * end of this one.
+ * A thread in epoll_wait(). In a list that other threads read without a lock, and never freed:
+ * another thread uses it after the end of this one.
  */
 struct epoll_sleeper {
 	struct epoll_sleeper *next;
 	atomic_bool is_used;
 	atomic_int number; /* of the epoll descriptor, or NO_NUMBER */
-	/* Counts the thread. Stored by a thread that wakes this one; a thread that exchanges it for NULL ends the count. */
+	/*
+	 * Counts the thread. Stored by a thread that wakes this one; a thread that exchanges it for
+	 * NULL ends the count.
+	 */
 	struct epoll_wake *_Atomic wake;
 	const void *frame; /* of the function that waits; for the thread itself */
 };
@@ -52,7 +55,10 @@ static atomic_uint wakes_armed;
 static pthread_mutex_t polls_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list_head polls = LIST_HEAD_INIT(polls);
 
-/* Orders a store of a waiting thread before its later loads. The other thread executes barrier_threads() between its own. */
+/*
+ * Orders a store of a waiting thread before its later loads. The other thread executes
+ * barrier_threads() between its own.
+ */
 static inline void order_own(void)
 {
 	if (atomic_load_explicit(&barrier_has_threads, memory_order_relaxed))
@@ -145,8 +151,9 @@ static void sleeper_leave(struct epoll_sleeper *sleeper)
 }
 
 /*
- * Whether the wait that the sleeper belongs to has ended without epoll_sleep_end(), because a signal handler left it by
- * longjmp(3). Otherwise the caller is a signal handler, whose frame has a lower address unless it runs on another stack.
+ * Whether the wait that the sleeper belongs to has ended without epoll_sleep_end(), because a
+ * signal handler left it by longjmp(3). Otherwise the caller is a signal handler, whose frame has a
+ * lower address unless it runs on another stack.
  */
 static bool sleeper_is_left(const struct epoll_sleeper *sleeper, const void *frame)
 {
@@ -192,7 +199,10 @@ int epoll_sleep_look(int kernel_fd, struct epoll_event *events, int most)
 
 	if (kept || !count)
 		return kept;
-	/* The kernel moves a reported event to the end of its list: the next call begins with the other events. */
+	/*
+	 * The kernel moves a reported event to the end of its list: the next call begins with the
+	 * other events.
+	 */
 	count = sys_epoll_look(kernel_fd, events, most);
 	return count < 0 ? count : epoll_sleep_filter(events, count);
 }
@@ -315,8 +325,9 @@ static void wake_count_polls(struct epoll_wake *wake, const int *numbers, size_t
 }
 
 /*
- * Counts the threads that wait for these numbers. A thread that leaves before the second order_all() may not have found
- * sleeper.wake. If so, this thread takes it back. A thread that leaves later finds it.
+ * Counts the threads that wait for these numbers. A thread that leaves before the second
+ * order_all() may not have found sleeper.wake. If so, this thread takes it back. A thread that
+ * leaves later finds it.
  */
 static void wake_count_sleepers(struct epoll_wake *wake, const int *numbers, size_t count)
 {

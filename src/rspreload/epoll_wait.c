@@ -52,8 +52,8 @@ static bool own_event(struct epoll_set *set, struct epoll_own_set *own, struct e
 }
 
 /*
- * Whether an event of a nested set is only a wake-up descriptor in a kernel's set. The event is then discarded: one-shot and
- * edge-triggered members are enabled again.
+ * Whether an event of a nested set is only a wake-up descriptor in a kernel's set. The event is
+ * then discarded: one-shot and edge-triggered members are enabled again.
  */
 static bool is_wake_up(struct epoll_set *set, uint64_t handle)
 {
@@ -69,8 +69,9 @@ static bool is_wake_up(struct epoll_set *set, uint64_t handle)
 }
 
 /*
- * Converts events of the repoll set to events of the program, in place. Returns the number of events. An error of the kernel
- * is returned as -errno if there are no other events. wakes: epoll_wake_now() before the events were read.
+ * Converts events of the repoll set to events of the program, in place. Returns the number of
+ * events. An error of the kernel is returned as -errno if there are no other events. wakes:
+ * epoll_wake_now() before the events were read.
  */
 static int translate(struct epoll_set *set, struct epoll_event *events, int count, int most,
 		     unsigned wakes)

@@ -97,7 +97,10 @@ __attribute__((constructor)) static void begin(void)
 	cancel_restore(cancel_state);
 }
 
-/* The rsockets are closed later, by librdmacm's destructor. The C library then writes the buffered data of all other streams. */
+/*
+ * The rsockets are closed later, by librdmacm's destructor. The C library then writes the buffered
+ * data of all other streams.
+ */
 __attribute__((destructor)) static void end(void)
 {
 	stdio_flush();

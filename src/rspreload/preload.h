@@ -8,13 +8,13 @@
 #include <sys/epoll.h>
 
 /*
- * The configuration: the environment variables RDMAV_FORK_SAFE, RS_SQ_SIZE, RS_RQ_SIZE and RS_INLINE (rsocket(7)) and the
- * rules of rules.h. Read once by a constructor, before main().
+ * The configuration: the environment variables RDMAV_FORK_SAFE, RS_SQ_SIZE, RS_RQ_SIZE and
+ * RS_INLINE (rsocket(7)) and the rules of rules.h. Read once by a constructor, before main().
  */
 
 /*
- * For variables of a thread. The library is loaded at the start of the program, so that the dynamic loader can assign them a fixed
- * offset, and an access needs no function call.
+ * For variables of a thread. The library is loaded at the start of the program, so that the dynamic
+ * loader can assign them a fixed offset, and an access needs no function call.
  */
 #define PRELOAD_THREAD __attribute__((tls_model("initial-exec")))
 
@@ -26,13 +26,16 @@ bool preload_is_fork_safe(void);
 /* rsocket(), with the queue sizes and inline size of the environment. */
 int preload_rsocket(int domain, int type, int protocol);
 
-/* The kernel's poll(), with this signal mask during the call; NULL: the signal mask is not changed. */
+/*
+ * The kernel's poll(), with this signal mask during the call; NULL: the signal mask is not changed.
+ */
 int preload_poll(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_t *mask);
 
 /*
- * rpoll() and repoll_wait(), with a signal mask as in preload_poll(). Both call poll() or epoll_wait(). During that call
- * preload_is_polling() is true, and poll() calls preload_sleep(), or epoll_wait() preload_sleep_in_epoll(), which apply the mask.
- * Pending events take precedence over signals.
+ * rpoll() and repoll_wait(), with a signal mask as in preload_poll(). Both call poll() or
+ * epoll_wait(). During that call preload_is_polling() is true, and poll() calls preload_sleep(), or
+ * epoll_wait() preload_sleep_in_epoll(), which apply the mask. Pending events take precedence over
+ * signals.
  */
 int preload_rpoll(struct pollfd *fds, nfds_t count, int timeout_ms, const sigset_t *mask);
 int preload_repoll_wait(int set, struct epoll_event *events, int most, int timeout_ms,

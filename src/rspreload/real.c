@@ -13,7 +13,10 @@
 		offsetof(struct real_functions, field), name \
 	}
 
-/* A field whose name differs from the symbol uses the 64-bit variant, to which all other variants are mapped. */
+/*
+ * A field whose name differs from the symbol uses the 64-bit variant, to which all other variants
+ * are mapped.
+ */
 static const struct {
 	size_t offset;
 	const char *name;

@@ -18,8 +18,8 @@
 #include "base/syscalls.h"
 
 /*
- * The C library's functions that this module replaces. The first call looks them up with dlsym(). Threads that call at the
- * same time also look them up and store the same values.
+ * The C library's functions that this module replaces. The first call looks them up with dlsym().
+ * Threads that call at the same time also look them up and store the same values.
  */
 struct real_functions {
 	int (*socket)(int domain, int type, int protocol);
@@ -98,15 +98,16 @@ static inline int real_close(int fd)
 }
 
 /*
- * The C library's syscall(). It is looked up separately: memory allocators call it during their initialization, and a failed
- * look-up of another name makes the dynamic loader allocate memory.
+ * The C library's syscall(). It is looked up separately: memory allocators call it during their
+ * initialization, and a failed look-up of another name makes the dynamic loader allocate memory.
  */
 typedef long syscall_function(long number, ...);
 syscall_function *real_syscall(void);
 
 /*
- * The repoll calls of librdmacm, looked up at run time. librdmacm of rdma-core before v65 does not have them. With undefined
- * symbols the dynamic loader would refuse to start every program for which LD_PRELOAD is set.
+ * The repoll calls of librdmacm, looked up at run time. librdmacm of rdma-core before v65 does not
+ * have them. With undefined symbols the dynamic loader would refuse to start every program for
+ * which LD_PRELOAD is set.
  */
 struct repoll_calls {
 	int (*create)(int flags);

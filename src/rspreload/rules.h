@@ -6,9 +6,10 @@
 #include <stddef.h>
 
 /*
- * Selection of the sockets that become rsockets. Each line of /etc/rdma/rsocket/preload_config is "program domain type
- * protocol"; * matches any value. A socket becomes an rsocket if a line matches it. Without a file or without a valid line,
- * all sockets that rsockets support become rsockets.
+ * Selection of the sockets that become rsockets. Each line of /etc/rdma/rsocket/preload_config is
+ * "program domain type protocol"; * matches any value. A socket becomes an rsocket if a line
+ * matches it. Without a file or without a valid line, all sockets that rsockets support become
+ * rsockets.
  */
 #define RULES_FILE "/etc/rdma/rsocket/preload_config"
 
@@ -27,7 +28,9 @@ struct rules {
 /* Parses one line. False: a comment or an invalid line. */
 bool rule_parse(const char *line, struct rule *rule);
 
-/* Reads the valid lines of the file; invalid lines are ignored. Without a file the list is empty. */
+/*
+ * Reads the valid lines of the file; invalid lines are ignored. Without a file the list is empty.
+ */
 void rules_read(const char *path, struct rules *rules);
 void rules_free(struct rules *rules);
 

@@ -23,7 +23,10 @@ static void preload_sock_ref_object(void *object)
 
 static struct fd_map socks = FD_MAP_INIT(preload_sock_ref_object);
 
-/* Guards changes of all arrays sock.numbers, so that fork() copies whole arrays. Acquired after the lock of a sock. */
+/*
+ * Guards changes of all arrays sock.numbers, so that fork() copies whole arrays. Acquired after the
+ * lock of a sock.
+ */
 static pthread_mutex_t numbers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The process that owns this memory; the child of a vfork() has another process id. */
@@ -34,7 +37,9 @@ bool sock_in_vfork_child(void)
 	return owner && getpid() != owner;
 }
 
-/* At the time of the fork() another thread may hold the lock of a sock while it waits for a peer. */
+/*
+ * At the time of the fork() another thread may hold the lock of a sock while it waits for a peer.
+ */
 static void preload_sock_after_fork_in_child(void)
 {
 	struct sock *sock;
@@ -69,8 +74,9 @@ static void preload_sock_after_fork_in_parent(void)
 }
 
 /*
- * librdmacm registers its fork handlers at its first call, which is made here. fork() runs its prepare handlers in reverse
- * order, so that it acquires the locks of this library first, as all other calls do.
+ * librdmacm registers its fork handlers at its first call, which is made here. fork() runs its
+ * prepare handlers in reverse order, so that it acquires the locks of this library first, as all
+ * other calls do.
  */
 static void register_fork_handlers(void)
 {
@@ -188,7 +194,10 @@ static bool remove_number(struct sock *sock, int number)
 	return is_last;
 }
 
-/* Removes a reused number from its former sock: the program closed it without a call of this module. */
+/*
+ * Removes a reused number from its former sock: the program closed it without a call of this
+ * module.
+ */
 static void preload_sock_forget(struct sock *before, int number)
 {
 	if (before && remove_number(before, number))
@@ -273,7 +282,10 @@ void sock_unname_range(unsigned first, unsigned last)
 	}
 }
 
-/* A number that the kernel reused for another descriptor and that has not yet been removed from its sock. */
+/*
+ * A number that the kernel reused for another descriptor and that has not yet been removed from its
+ * sock.
+ */
 struct stale_number {
 	struct stale_number *next;
 	struct sock *sock; /* with a reference */

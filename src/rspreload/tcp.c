@@ -22,8 +22,9 @@
 #include "rspreload/wrap.h"
 
 /*
- * The mark is stored in TCP_KEEPINTVL, which has no effect on a socket that will be closed soon: an unusual number of seconds
- * plus the kind of the socket. A socket that stays TCP gets the default of Linux again.
+ * The mark is stored in TCP_KEEPINTVL, which has no effect on a socket that will be closed soon: an
+ * unusual number of seconds plus the kind of the socket. A socket that stays TCP gets the default
+ * of Linux again.
  */
 #define MARK	     32700
 #define MARK_DEFAULT 75
@@ -33,14 +34,16 @@
 #define PORT_PAUSE_MS 2
 
 /*
- * Maximum time for which a call on an accepted socket waits for the peer's RDMA connection, unless it is a read of a blocking
- * socket. A TCP client that sends nothing delays an event loop for this time.
+ * Maximum time for which a call on an accepted socket waits for the peer's RDMA connection, unless
+ * it is a read of a blocking socket. A TCP client that sends nothing delays an event loop for this
+ * time.
  */
 #define ACCEPT_NS CLOCK_NS_PER_S
 
 /*
- * Maximum time for which the first write on a connected socket waits for the request to connect by RDMA. Longer than ACCEPT_NS,
- * because a process that accepts connections one by one may wait for another client first.
+ * Maximum time for which the first write on a connected socket waits for the request to connect by
+ * RDMA. Longer than ACCEPT_NS, because a process that accepts connections one by one may wait for
+ * another client first.
  */
 #define REQUEST_NS (3 * CLOCK_NS_PER_S)
 
@@ -179,7 +182,10 @@ static int tcp_left_ms(uint64_t deadline_ns)
 	return deadline_ns == TCP_FOR_EVER ? -1 : clock_left_ms(clock_now_ns(), deadline_ns);
 }
 
-/* Listens by RDMA on all addresses and the number of the TCP port. Waits while another process uses the port. */
+/*
+ * Listens by RDMA on all addresses and the number of the TCP port. Waits while another process uses
+ * the port.
+ */
 static int take_port(int fd, uint64_t deadline_ns)
 {
 	struct sockaddr_storage addr = {0};
@@ -209,7 +215,10 @@ static bool tcp_ask_peer(struct sock *sock, int fd, int listener)
 	return sys_send(fd, &go, sizeof(go), MSG_NOSIGNAL) == sizeof(go);
 }
 
-/* Waits until the peer connects by RDMA. -1: it sent data by TCP or closed without an RDMA connection, or did nothing. */
+/*
+ * Waits until the peer connects by RDMA. -1: it sent data by TCP or closed without an RDMA
+ * connection, or did nothing.
+ */
 static int await_rdma_peer(int fd, int listener, uint64_t deadline_ns)
 {
 	struct pollfd fds[] = {{.fd = listener, .events = POLLIN},
@@ -229,7 +238,10 @@ static int await_rdma_peer(int fd, int listener, uint64_t deadline_ns)
 	return raccept(listener, NULL, NULL);
 }
 
-/* The first part of the procedure; not repeated if the thread is cancelled later. False: the socket stays TCP. */
+/*
+ * The first part of the procedure; not repeated if the thread is cancelled later. False: the socket
+ * stays TCP.
+ */
 static bool listen_for_peer(struct sock *sock, int fd, uint64_t deadline_ns)
 {
 	int listener;
@@ -257,8 +269,8 @@ static bool may_block(int fd, enum tcp_call call)
 }
 
 /*
- * A peer that connects by RDMA after the deadline is refused, and then uses TCP, too. Its read removes the four zero bytes from
- * the stream.
+ * A peer that connects by RDMA after the deadline is refused, and then uses TCP, too. Its read
+ * removes the four zero bytes from the stream.
  */
 static void settle_passive(struct sock *sock, int fd, enum tcp_call call)
 {
@@ -309,7 +321,10 @@ static int go_to(const struct sockaddr_storage *addr, socklen_t bytes)
 
 	if (rsocket < 0)
 		return -errno;
-	/* The peer accepts only one connection: an interrupted connection attempt could not be repeated. */
+	/*
+	 * The peer accepts only one connection: an interrupted connection attempt could not be
+	 * repeated.
+	 */
 	cancel_state = cancel_disable();
 	ret = rconnect(rsocket, (const struct sockaddr *)addr, bytes) ? -errno : 0;
 	cancel_restore(cancel_state);
@@ -336,8 +351,8 @@ static void follow_request(struct sock *sock, int fd, const struct sockaddr_stor
 }
 
 /*
- * If the peer sends nothing, only writes use TCP: the four zero bytes may still arrive, and a read must remove them. 0, or -EAGAIN
- * as tcp_settle().
+ * If the peer sends nothing, only writes use TCP: the four zero bytes may still arrive, and a read
+ * must remove them. 0, or -EAGAIN as tcp_settle().
  */
 static int settle_active(struct sock *sock, int fd, enum tcp_call call)
 {
@@ -398,7 +413,10 @@ int tcp_settle(struct sock *sock, enum tcp_call call)
 	pthread_cleanup_push(wrap_cancelled, sock);
 	ret = settle_once(sock, call, &fd);
 	while (ret == -EAGAIN && may_block(fd, call)) {
-		/* Without the lock, so that another thread can write. SO_RCVTIMEO and signals end the wait. */
+		/*
+		 * Without the lock, so that another thread can write. SO_RCVTIMEO and signals end
+		 * the wait.
+		 */
 		if (real.recv(fd, &byte, 1, MSG_PEEK) < 0) {
 			ret = -errno;
 			break;

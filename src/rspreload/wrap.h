@@ -12,9 +12,10 @@
 /* Common functions of the wrap_*.c files, which replace functions of the C library. */
 
 /*
- * The first declaration of a function that replaces a system call. A thread with PTHREAD_CANCEL_ASYNCHRONOUS may be cancelled in system
- * calls, as iperf3 does with its threads, but not while it holds locks of this library: until the function returns, it is
- * cancelled at cancellation points only.
+ * The first declaration of a function that replaces a system call. A thread with
+ * PTHREAD_CANCEL_ASYNCHRONOUS may be cancelled in system calls, as iperf3 does with its threads,
+ * but not while it holds locks of this library: until the function returns, it is cancelled at
+ * cancellation points only.
  */
 #define DEFERS_CANCEL \
 	__attribute__((cleanup(wrap_restore_cancel), unused)) int cancel_type = wrap_defer_cancel()
@@ -33,10 +34,16 @@ static inline void wrap_restore_cancel(const int *before)
 		pthread_setcanceltype(*before, NULL);
 }
 
-/* The sock of an rsocket's number, with a reference; NULL: not an rsocket, the call is passed to the kernel. */
+/*
+ * The sock of an rsocket's number, with a reference; NULL: not an rsocket, the call is passed to
+ * the kernel.
+ */
 struct sock *wrap_find(int number);
 
-/* A copy without a reference, so that a thread that is cancelled in a call has no reference to release. */
+/*
+ * A copy without a reference, so that a thread that is cancelled in a call has no reference to
+ * release.
+ */
 struct wrap_rsocket {
 	int fd;
 	int domain;
@@ -44,19 +51,23 @@ struct wrap_rsocket {
 	int error; /* of wrap_is_rsocket_to_read() */
 };
 
-/* Fills *rsocket for an rsocket's number. False: not an rsocket, the call is passed to the kernel. */
+/*
+ * Fills *rsocket for an rsocket's number. False: not an rsocket, the call is passed to the kernel.
+ */
 bool wrap_is_rsocket(int number, struct wrap_rsocket *rsocket);
 /* The same before a write: first calls tcp_settle() for a TCP socket. A cancellation point. */
 bool wrap_is_rsocket_settled(int number, struct wrap_rsocket *rsocket);
 /*
- * The same before a read with these flags (MSG_*). False: the call fails with the errno rsocket->error or, if that is 0, is passed to the
- * kernel.
+ * The same before a read with these flags (MSG_*). False: the call fails with the errno
+ * rsocket->error or, if that is 0, is passed to the kernel.
  */
 bool wrap_is_rsocket_to_read(int number, int flags, struct wrap_rsocket *rsocket);
 /* The result of a call that fails with this errno. */
 int wrap_fail(int error);
 
-/* Converts a timeout to milliseconds, as select_timeout_ms(). -1 and errno: the timeout is invalid. */
+/*
+ * Converts a timeout to milliseconds, as select_timeout_ms(). -1 and errno: the timeout is invalid.
+ */
 int wrap_timeout_ms(const struct timespec *time, int *timeout_ms);
 
 /* fork() acquires the lock of the list of streams. */
@@ -64,8 +75,8 @@ void stdio_before_fork(void);
 void stdio_after_fork_in_parent(void);
 void stdio_after_fork_in_child(void);
 /*
- * Writes the buffered data of all streams over rsockets, except of streams that other threads have locked: such a thread may be
- * blocked in a read or write until the process ends.
+ * Writes the buffered data of all streams over rsockets, except of streams that other threads have
+ * locked: such a thread may be blocked in a read or write until the process ends.
  */
 void stdio_flush(void);
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would rename some of them. */
+/*
+ * The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would
+ * rename some of them.
+ */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #define _LARGEFILE64_SOURCE 1
@@ -67,9 +70,10 @@ EXPORT int __close(int fd)
 }
 
 /*
- * libuv, and therefore Node.js, closes descriptors with syscall(SYS_close), which is not a cancellation point. Six arguments
- * are always read; the kernel ignores those that the system call does not have. The library calls it also in a thread with a
- * descriptor table of its own (local/peer_file.c), in which the numbers are not those of the application.
+ * libuv, and therefore Node.js, closes descriptors with syscall(SYS_close), which is not a
+ * cancellation point. Six arguments are always read; the kernel ignores those that the system call
+ * does not have. The library calls it also in a thread with a descriptor table of its own
+ * (local/peer_file.c), in which the numbers are not those of the application.
  */
 EXPORT long syscall(long number, ...)
 {
@@ -95,7 +99,10 @@ EXPORT void closefrom(int first)
 	close_range(first < 0 ? 0 : (unsigned)first, UINT_MAX, 0);
 }
 
-/* Adds a duplicated number to the sock and releases the reference. If memory is exhausted, the number is closed. */
+/*
+ * Adds a duplicated number to the sock and releases the reference. If memory is exhausted, the
+ * number is closed.
+ */
 static int name(struct sock *sock, int number)
 {
 	int ret = number < 0 ? 0 : sock_name(sock, number);
@@ -108,7 +115,10 @@ static int name(struct sock *sock, int number)
 	return (int)wrap_done(sock, number);
 }
 
-/* Placeholders are closed by execve(), because an rsocket is lost. TCP sockets can become rsockets afterwards. */
+/*
+ * Placeholders are closed by execve(), because an rsocket is lost. TCP sockets can become rsockets
+ * afterwards.
+ */
 static int cloexec_of(const struct sock *sock)
 {
 	return sock_kind_of(sock) == SOCK_RDMA ? O_CLOEXEC : 0;
@@ -250,7 +260,10 @@ static int readable_bytes(int rsocket)
 	return count > 0 ? (int)count : 0;
 }
 
-/* Requests about interfaces and routes (netdevice(7)): they do not depend on the socket and are passed to the kernel. */
+/*
+ * Requests about interfaces and routes (netdevice(7)): they do not depend on the socket and are
+ * passed to the kernel.
+ */
 static bool is_of_network(unsigned long request)
 {
 	return request >= SIOCADDRT && request >> 8 == SIOCADDRT >> 8;
@@ -270,7 +283,9 @@ static int ask_kernel(int domain, unsigned long request, void *argument)
 	return ret;
 }
 
-/* The process that receives signals of the descriptor. The placeholder stores it as a socket does. */
+/*
+ * The process that receives signals of the descriptor. The placeholder stores it as a socket does.
+ */
 static int notify_owner(int fd, int *owner)
 {
 	*owner = real.fcntl(fd, F_GETOWN, NULL);

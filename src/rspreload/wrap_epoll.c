@@ -17,7 +17,10 @@
 
 /* epoll_ctl() and the calls that wait for an epoll descriptor. */
 
-/* The sock that epoll_ctl() adds, changes or removes, with a reference. NULL: the call is passed to the kernel. */
+/*
+ * The sock that epoll_ctl() adds, changes or removes, with a reference. NULL: the call is passed to
+ * the kernel.
+ */
 static struct sock *epoll_target(int fd, const void *caller)
 {
 	struct sock *sock = sock_find(fd);
@@ -99,8 +102,9 @@ static int wait_in_kernel(const struct epoll_wait_call *call)
 }
 
 /*
- * Returns as epoll_wait(2). *active: the set is active, the thread has not waited, and the caller gets the sock with a reference;
- * NULL: inactive. *is_woken: there was the event of a wake-up descriptor.
+ * Returns as epoll_wait(2). *active: the set is active, the thread has not waited, and the caller
+ * gets the sock with a reference; NULL: inactive. *is_woken: there was the event of a wake-up
+ * descriptor.
  */
 static int sleep_in_kernel(const struct epoll_wait_call *call, struct sock **active, bool *is_woken)
 {
@@ -178,7 +182,10 @@ static int epoll_wait_by(struct epoll_wait_call *call)
 			return wait_in_active(active, call);
 		if (ret || !is_woken)
 			return ret;
-		/* If the set is inactive, the wake-up descriptor belongs to another process with the same kernel's set. */
+		/*
+		 * If the set is inactive, the wake-up descriptor belongs to another process with
+		 * the same kernel's set.
+		 */
 		if (!timeout_ms)
 			return wrap_epoll_look_again(call);
 		if (timeout_ms > 0) {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would rename some of them. */
+/*
+ * The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would
+ * rename some of them.
+ */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #define _LARGEFILE64_SOURCE 1
@@ -23,8 +26,9 @@
 #include "rspreload/sock.h"
 
 /*
- * Calls that create descriptors. Each is passed to the kernel. If the returned number still belongs to a sock, the program
- * closed that number without close() of wrap_descriptor.c. The number is then removed from the sock (sock_number_reused()).
+ * Calls that create descriptors. Each is passed to the kernel. If the returned number still belongs
+ * to a sock, the program closed that number without close() of wrap_descriptor.c. The number is
+ * then removed from the sock (sock_number_reused()).
  */
 
 #define CALLER __builtin_return_address(0)
@@ -44,7 +48,10 @@ static int created_two(int ret, const int fds[2], const void *caller)
 	return ret;
 }
 
-/* `mode` is always read, also if the caller did not pass it. The kernel ignores it where it has no meaning. */
+/*
+ * `mode` is always read, also if the caller did not pass it. The kernel ignores it where it has no
+ * meaning.
+ */
 #define OPENS(name)                                                   \
 	EXPORT int name(const char *path, int flags, ...)             \
 	{                                                             \

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would rename some of them. */
+/*
+ * The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would
+ * rename some of them.
+ */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #define _LARGEFILE64_SOURCE 1
@@ -202,7 +205,10 @@ EXPORT int accept4(int fd, __SOCKADDR_ARG addr, socklen_t *bytes, int flags)
 	return accept_flags(fd, addr.__sockaddr__, bytes, flags, __builtin_return_address(0));
 }
 
-/* Whether to report this result to the program: success, in progress, or an error that TCP would return, too. */
+/*
+ * Whether to report this result to the program: success, in progress, or an error that TCP would
+ * return, too.
+ */
 static bool is_outcome(int ret)
 {
 	return !ret || errno == EINPROGRESS || errno == EALREADY || errno == EISCONN ||
@@ -274,7 +280,9 @@ EXPORT int getsockname(int fd, __SOCKADDR_ARG addr, socklen_t *bytes)
 	return (int)wrap_done(sock, rgetsockname(sock->rsocket, addr.__sockaddr__, bytes));
 }
 
-/* An option that rsockets do not support gets the errno with which TCP rejects an unknown option. */
+/*
+ * An option that rsockets do not support gets the errno with which TCP rejects an unknown option.
+ */
 static ssize_t option_done(struct sock *sock, int ret)
 {
 	if (ret < 0 && errno == ENOTSUP && sock->type == SOCK_STREAM)

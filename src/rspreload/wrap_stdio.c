@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would rename some of them. */
+/*
+ * The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would
+ * rename some of them.
+ */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #define _LARGEFILE64_SOURCE 1
@@ -18,8 +21,9 @@
 #include "rspreload/wrap.h"
 
 /*
- * stdio streams over an rsocket. The C library reads and writes descriptors of streams with internal calls that this module
- * cannot replace. Streams over rsockets are therefore created by fopencookie().
+ * stdio streams over an rsocket. The C library reads and writes descriptors of streams with
+ * internal calls that this module cannot replace. Streams over rsockets are therefore created by
+ * fopencookie().
  */
 
 /* One stream. On `files`, for fileno(), until cookie_close() frees it. */
@@ -62,8 +66,8 @@ static ssize_t cookie_write(void *arg, const char *buf, size_t size)
 }
 
 /*
- * Fails as lseek(2) of a socket does. For fflush(3) of a stream with unread input, the C library ignores a failure only with
- * this errno.
+ * Fails as lseek(2) of a socket does. For fflush(3) of a stream with unread input, the C library
+ * ignores a failure only with this errno.
  */
 static int cookie_seek(void *arg, off64_t *offset, int whence)
 {
@@ -108,7 +112,10 @@ static FILE *open_cookie(int number, const char *mode)
 	return cookie->file;
 }
 
-/* Locks a stream that stdio_flush() has not visited. Skips streams that other threads have locked. NULL: no such stream. */
+/*
+ * Locks a stream that stdio_flush() has not visited. Skips streams that other threads have locked.
+ * NULL: no such stream.
+ */
 static FILE *stdio_lock_next(void)
 {
 	FILE *file = NULL;
@@ -128,7 +135,10 @@ static FILE *stdio_lock_next(void)
 	return file;
 }
 
-/* fclose() needs the lock of the stream, so that the stream is not freed while this function writes without files_lock. */
+/*
+ * fclose() needs the lock of the stream, so that the stream is not freed while this function writes
+ * without files_lock.
+ */
 void stdio_flush(void)
 {
 	FILE *file;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would rename some of them. */
+/*
+ * The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would
+ * rename some of them.
+ */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #define _LARGEFILE64_SOURCE 1
@@ -169,7 +172,10 @@ EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 	return rsend(rsocket.fd, buf, len, flags);
 }
 
-/* TCP ignores the address of a connected stream; rsockets reject it. Therefore the address is not passed. */
+/*
+ * TCP ignores the address of a connected stream; rsockets reject it. Therefore the address is not
+ * passed.
+ */
 static ssize_t send_to(struct wrap_rsocket rsocket, const void *buf, size_t len, int flags,
 		       const struct sockaddr *addr, socklen_t bytes)
 {
@@ -238,8 +244,9 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags)
 #define FILE_PIECE 65536
 
 /*
- * Sends from *offset or, if offset is NULL, from the file position, and advances it by the number of sent bytes. Sends less
- * than `count` only if the rsocket accepts no more data, the file ends or an error occurs.
+ * Sends from *offset or, if offset is NULL, from the file position, and advances it by the number
+ * of sent bytes. Sends less than `count` only if the rsocket accepts no more data, the file ends or
+ * an error occurs.
  */
 static ssize_t send_file(int rsocket, int in, off64_t *offset, size_t count)
 {

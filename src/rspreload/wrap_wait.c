@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would rename some of them. */
+/*
+ * The functions below must have the symbol names of the C library. _FILE_OFFSET_BITS=64 would
+ * rename some of them.
+ */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #define _LARGEFILE64_SOURCE 1
@@ -26,8 +29,9 @@
 /* Calls that wait for several descriptors. */
 
 /*
- * The descriptor by which rpoll() polls this number: an rsocket, or the repoll set of an epoll descriptor. -1: the number itself. A
- * SOCK_TCP_PASSIVE socket has no events before it becomes an rsocket. -errno: fails.
+ * The descriptor by which rpoll() polls this number: an rsocket, or the repoll set of an epoll
+ * descriptor. -1: the number itself. A SOCK_TCP_PASSIVE socket has no events before it becomes an
+ * rsocket. -errno: fails.
  */
 static int polled_by_rpoll(int number, int *fd)
 {
@@ -52,7 +56,8 @@ static int polled_by_rpoll(int number, int *fd)
 enum crowd {
 	CROWD_PLAIN, /* only descriptors of the kernel */
 	CROWD_SOCKETS,
-	CROWD_SETS, /* an epoll descriptor, which may get its first rsocket while the thread waits */
+	/* an epoll descriptor, which may get its first rsocket while the thread waits */
+	CROWD_SETS,
 };
 
 static enum crowd crowd_of(const struct pollfd *fds, size_t count)
@@ -73,8 +78,8 @@ static enum crowd crowd_of(const struct pollfd *fds, size_t count)
 }
 
 /*
- * Polls again, without waiting, so that wake-up descriptors are not reported as events of their sets. Returns 0 if there is no other
- * event.
+ * Polls again, without waiting, so that wake-up descriptors are not reported as events of their
+ * sets. Returns 0 if there is no other event.
  */
 static int poll_without_wakes(struct pollfd *replaced, nfds_t count)
 {
@@ -124,7 +129,10 @@ static int poll_replaced(struct pollfd *replaced, struct pollfd *fds, nfds_t cou
 	return ret;
 }
 
-/* One wait in which an epoll descriptor may get its first rsocket. *again: the thread was woken for this reason. */
+/*
+ * One wait in which an epoll descriptor may get its first rsocket. *again: the thread was woken for
+ * this reason.
+ */
 static int poll_sets_once(struct pollfd *replaced, struct pollfd *fds, nfds_t count, int timeout_ms,
 			  const sigset_t *mask, bool *again)
 {
@@ -231,7 +239,10 @@ static int select_once(struct select_call *call, enum crowd crowd, const struct 
 	return ret;
 }
 
-/* True: a set contains a socket of this module or an epoll descriptor; *ret is the result of the call, or -errno. */
+/*
+ * True: a set contains a socket of this module or an epoll descriptor; *ret is the result of the
+ * call, or -errno.
+ */
 static bool select_crowd(int most, fd_set *const sets[SELECT_SETS], const struct timespec *timeout,
 			 const sigset_t *mask, int *ret)
 {
@@ -287,7 +298,10 @@ EXPORT int pselect(int most, fd_set *in, fd_set *out, fd_set *except,
 	return select_result(ret);
 }
 
-/* Programs compiled with _FORTIFY_SOURCE call these functions. `room` is the size of the array in bytes. */
+/*
+ * Programs compiled with _FORTIFY_SOURCE call these functions. `room` is the size of the array in
+ * bytes.
+ */
 void __chk_fail(void) __attribute__((noreturn));
 int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
 int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,

@@ -21,7 +21,10 @@
 /* A file of the tree that contains the value of the counters that are 0. */
 #define ZERO "zero_counter"
 
-/* Where a new value is written before it gets the name of the counter, so that no reader finds a part of it. */
+/*
+ * Where a new value is written before it gets the name of the counter, so that no reader finds a
+ * part of it.
+ */
 #define NEW_VALUE "new_counter"
 
 /* A file for each device, with its dev_id. */
@@ -33,10 +36,16 @@
 /* port_xmit_data and port_rcv_data count units of 4 bytes (IBA 1.x §16.1.3.5). */
 #define DATA_UNIT_BYTES 4
 
-/* How often a request is repeated while the daemon adds up: each one reads thousands of queue pairs. */
+/*
+ * How often a request is repeated while the daemon adds up: each one reads thousands of queue
+ * pairs.
+ */
 #define REPEATS_MAX 100000
 
-/* The time in milliseconds for which the kernel keeps the values of hw_counters/ before it reads them again. */
+/*
+ * The time in milliseconds for which the kernel keeps the values of hw_counters/ before it reads
+ * them again.
+ */
 #define LIFESPAN_MS "10"
 
 /* Counters of a port (IBA 1.x §16.1.3.5 and §16.1.4.11), by the kernel's names. */
@@ -260,7 +269,10 @@ static bool is_asked(const char *text, const char *name)
 	return !*text || !strcmp(text, name);
 }
 
-/* `port` is the part of the path behind the directory of the port, `len` the length of its first component. */
+/*
+ * `port` is the part of the path behind the directory of the port, `len` the length of its first
+ * component.
+ */
 static void refresh(int root_fd, const char *path, const char *port, size_t len)
 {
 	const char *rest = port + len + strspn(port + len, "/");

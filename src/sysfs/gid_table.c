@@ -20,10 +20,15 @@
 #define TEXT_BYTES 64
 #define PATH_BYTES 256 /* of the root, and a name of a device */
 
-/* The kernel reports EINVAL for each read of this file, because a loopback interface has no speed. */
+/*
+ * The kernel reports EINVAL for each read of this file, because a loopback interface has no speed.
+ */
 #define UNREADABLE "/sys/class/net/lo/speed"
 
-/* Files of the tree that the files of empty entries are other names of: a zero GID, and a link to UNREADABLE. */
+/*
+ * Files of the tree that the files of empty entries are other names of: a zero GID, and a link to
+ * UNREADABLE.
+ */
 #define ZERO_GID "zero_gid"
 #define NO_VALUE "no_value"
 
@@ -32,7 +37,10 @@ static const struct {
 	const char *empty;
 } kinds[] = {{"gids", ZERO_GID}, {"gid_attrs/types", NO_VALUE}, {"gid_attrs/ndevs", NO_VALUE}};
 
-/* The texts of Linux for the types of a GID. A type that the table does not have is shown as "unknown". */
+/*
+ * The texts of Linux for the types of a GID. A type that the table does not have is shown as
+ * "unknown".
+ */
 static const char *const gid_types[] = {
 	[IBV_GID_TYPE_IB] = "IB/RoCE v1",
 	[IBV_GID_TYPE_ROCE_V1] = "IB/RoCE v1",
@@ -91,7 +99,10 @@ int gid_table_add(int root_fd, int port_fd, const struct ipc_device_reply *info,
 	return ret;
 }
 
-/* The length of the table of the device whose name is the last component before `end`; 0: no such device. */
+/*
+ * The length of the table of the device whose name is the last component before `end`; 0: no such
+ * device.
+ */
 static unsigned int length_of(const char *path, size_t root_bytes, const char *end)
 {
 	char file[PATH_BYTES], text[TEXT_BYTES];
@@ -123,8 +134,9 @@ static bool is_entry(const char *text, unsigned int length)
 }
 
 /*
- * Adds the files of empty entries. The last file is added last: if it exists, the directory is complete. If not all can be added, a
- * program does not see the others in the directory, but can read them by their paths.
+ * Adds the files of empty entries. The last file is added last: if it exists, the directory is
+ * complete. If not all can be added, a program does not see the others in the directory, but can
+ * read them by their paths.
  */
 static void add_empty(const char *path, const char *empty, unsigned int length)
 {

@@ -18,8 +18,9 @@
 #define LINKS	"/sys/bus/pci/devices/"
 
 /*
- * PCI domains from here on are those of the tree. UCX reads 16 bits of a domain. The devices of the view's list have the first
- * domain; those of interfaces without an entry have the others, so that a new device does not change the bus of another one.
+ * PCI domains from here on are those of the tree. UCX reads 16 bits of a domain. The devices of the
+ * view's list have the first domain; those of interfaces without an entry have the others, so that
+ * a new device does not change the bus of another one.
  */
 #define DOMAIN_FIRST  0xf000u
 #define DOMAINS_OTHER 0xffeu
@@ -63,7 +64,10 @@ static bool parent_read(char *text, size_t bytes, const char *format, const char
 	return text[0];
 }
 
-/* Whether /sys shows this interface: it may belong to another network namespace, with an interface of the same name. */
+/*
+ * Whether /sys shows this interface: it may belong to another network namespace, with an interface
+ * of the same name.
+ */
 static bool parent_sees(const struct ipc_device_reply *info)
 {
 	char text[TEXT_BYTES];
@@ -72,7 +76,10 @@ static bool parent_sees(const struct ipc_device_reply *info)
 	       strtoul(text, NULL, 10) == info->dev_id;
 }
 
-/* An attribute of the interface's device, or of the device above: a virtio device has those of its PCI function. */
+/*
+ * An attribute of the interface's device, or of the device above: a virtio device has those of its
+ * PCI function.
+ */
 static bool parent_read_real(const struct ipc_device_reply *info, const char *name, char *text,
 			     size_t bytes)
 {
@@ -109,7 +116,10 @@ static void add_locality(int *ret, int at, const struct ipc_device_reply *info)
 				sysconf(_SC_NPROCESSORS_CONF) - 1);
 }
 
-/* The slowest link of 16 lanes whose rate is not below that of the port (PCI Express generations 3 to 6). */
+/*
+ * The slowest link of 16 lanes whose rate is not below that of the port (PCI Express generations 3
+ * to 6).
+ */
 static void add_link(int *ret, int at, const struct ipc_device_reply *info,
 		     const struct profile *profile)
 {
@@ -190,8 +200,9 @@ static int add_function(int root_fd, const struct ipc_device_reply *info,
 }
 
 /*
- * Adds what the link `device` of a virtual device names. NCCL overwrites characters of the last four of its path and takes equal
- * results for one adapter, so the part that is unique is not the last one.
+ * Adds what the link `device` of a virtual device names. NCCL overwrites characters of the last
+ * four of its path and takes equal results for one adapter, so the part that is unique is not the
+ * last one.
  */
 static int add_virtual(int root_fd, const struct ipc_device_reply *info,
 		       const struct view_device *seen, struct parent *parent)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* This file defines functions with names of the C library. The feature macros must not redirect them to other symbols. */
+/*
+ * This file defines functions with names of the C library. The feature macros must not redirect
+ * them to other symbols.
+ */
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #define _LARGEFILE64_SOURCE 1
@@ -23,17 +26,19 @@
 #include "sysfs/redirect.h"
 
 /*
- * The library that `usrdma run` preloads. It replaces C library calls with a path parameter, for programs that read the
- * kernel's files of RDMA devices. A path of such a file is redirected to a tree of files of this process; other paths are not
- * changed. A relative path needs no redirection: after chdir() to one of these directories, the current directory is in the tree.
+ * The library that `usrdma run` preloads. It replaces C library calls with a path parameter, for
+ * programs that read the kernel's files of RDMA devices. A path of such a file is redirected to a
+ * tree of files of this process; other paths are not changed. A relative path needs no redirection:
+ * after chdir() to one of these directories, the current directory is in the tree.
  */
 
 #define EXPORT __attribute__((visibility("default")))
 
 /*
- * Returns the C library's function of that name. If two threads call it at the same time, both get the same result. A
- * constructor looks up each name, because some of these functions may be called in a signal handler and dlsym() may call
- * the allocator. The lookup here serves constructors that run earlier.
+ * Returns the C library's function of that name. If two threads call it at the same time, both get
+ * the same result. A constructor looks up each name, because some of these functions may be called
+ * in a signal handler and dlsym() may call the allocator. The lookup here serves constructors that
+ * run earlier.
  */
 static void *sysfs_preload_next_of(void **next, const char *name)
 {
@@ -95,7 +100,10 @@ static void *sysfs_preload_next_of(void **next, const char *name)
 		return redirect_result(real arguments);                                            \
 	}
 
-/* The same for functions with a parameter `mode`, which the caller passes only if the call may create a file. */
+/*
+ * The same for functions with a parameter `mode`, which the caller passes only if the call may
+ * create a file.
+ */
 #define WRAP_OPEN(name, parameters, arguments, flags)                                          \
 	LOOK_UP(name)                                                                          \
 	EXPORT int name parameters;                                                            \
@@ -118,8 +126,9 @@ static void *sysfs_preload_next_of(void **next, const char *name)
 	}
 
 /*
- * glob(3) calls the C library's own opendir(), stat() and lstat(), which cannot be replaced. GLOB_ALTDIRFUNC makes it call
- * this library's functions, so that the results contain the caller's path and not that of the tree.
+ * glob(3) calls the C library's own opendir(), stat() and lstat(), which cannot be replaced.
+ * GLOB_ALTDIRFUNC makes it call this library's functions, so that the results contain the caller's
+ * path and not that of the tree.
  */
 static void *preload_glob_open(const char *path)
 {
@@ -241,7 +250,10 @@ WRAP_CURRENT(getcwd, (char *to, size_t bytes), (to, bytes))
 WRAP_CURRENT(__getcwd_chk, (char *to, size_t bytes, size_t room), (to, bytes, room))
 WRAP_CURRENT(get_current_dir_name, (void), ())
 
-/* As for sysfs, the kernel reports no changes of directories: a program that waits for new devices reads them again. */
+/*
+ * As for sysfs, the kernel reports no changes of directories: a program that waits for new devices
+ * reads them again.
+ */
 WRAP(int, inotify_add_watch, (int inotify_fd, const char *path, uint32_t mask),
      (inotify_fd, path, mask))
 

@@ -23,7 +23,10 @@
 #include "sysfs/parent.h"
 #include "sysfs/tree.h"
 
-/* The trees of all processes are in this directory. If the lock of a tree is free, its process has exited. */
+/*
+ * The trees of all processes are in this directory. If the lock of a tree is free, its process has
+ * exited.
+ */
 #define TREES	     "/tmp"
 #define TREE_PREFIX  "usrdma-sys."
 #define TREE_PATTERN TREE_PREFIX "XXXXXX"
@@ -31,14 +34,17 @@
 #define NEW_PREFIX "usrdma-new."
 #define LOCK_NAME  "lock"
 
-/* The time for which device data of the daemon are cached: a program reads dozens of files of one device in sequence. */
+/*
+ * The time for which device data of the daemon are cached: a program reads dozens of files of one
+ * device in sequence.
+ */
 #define FRESH_NS 100000000ull
 
 #define DEVICES_MAX 4096
 
 /*
- * Directories of the kernel whose files are those of the tree, where they have the same paths. The directories of PCI functions
- * and of devices that belong to one are others (parent_pci_length()).
+ * Directories of the kernel whose files are those of the tree, where they have the same paths. The
+ * directories of PCI functions and of devices that belong to one are others (parent_pci_length()).
  */
 static const char *const places[] = {
 	"/sys/class/infiniband",	   "/sys/class/infiniband_verbs",
@@ -47,9 +53,9 @@ static const char *const places[] = {
 };
 
 /*
- * The tree of this process, guarded by `lock`. When the devices have changed, a new generation is built beside the
- * previous one. The previous generation is kept, because another thread may be reading it. A child after fork() creates
- * its own tree.
+ * The tree of this process, guarded by `lock`. When the devices have changed, a new generation is
+ * built beside the previous one. The previous generation is kept, because another thread may be
+ * reading it. A child after fork() creates its own tree.
  */
 static struct {
 	pthread_mutex_t lock;
@@ -159,7 +165,10 @@ static int home_make(void)
 	char lock[sizeof(path) + sizeof("/" LOCK_NAME)];
 	int fd, ret;
 
-	/* In a child after fork() this is a copy of the parent's descriptor, which would keep the parent's lock. */
+	/*
+	 * In a child after fork() this is a copy of the parent's descriptor, which would keep the
+	 * parent's lock.
+	 */
 	if (tree.lock_fd >= 0)
 		close(tree.lock_fd);
 	tree.lock_fd = -1;
@@ -309,8 +318,9 @@ static bool is_in_places(const char *path)
 }
 
 /*
- * Writes the path in the tree, whose root has the length *root_bytes. If pci_length is not 0, the first part of the path, with this
- * length, is that of a PCI function, which may be one of the kernel. Returns whether the path is one of the tree. tree.lock held.
+ * Writes the path in the tree, whose root has the length *root_bytes. If pci_length is not 0, the
+ * first part of the path, with this length, is that of a PCI function, which may be one of the
+ * kernel. Returns whether the path is one of the tree. tree.lock held.
  */
 static bool path_in_tree(const char *path, size_t pci_length, char where[PATH_MAX],
 			 size_t *root_bytes)

@@ -20,7 +20,10 @@
 #include "sysfs/parent.h"
 #include "sysfs/write.h"
 
-/* Device numbers of uverbs devices on Linux and ABI versions: programs may compare them, but cannot open such a device. */
+/*
+ * Device numbers of uverbs devices on Linux and ABI versions: programs may compare them, but cannot
+ * open such a device.
+ */
 #define UVERBS_MAJOR	 231
 #define UVERBS_MINOR	 192
 #define UVERBS_CLASS_ABI 6
@@ -30,12 +33,14 @@
 #define LOWEST_MBPS 2500
 #define MBPS_A_GBPS 1000
 
-/* The port capabilities that ibv_query_port() reports: IBV_PORT_CM_SUP and IBV_PORT_IP_BASED_GIDS. */
+/*
+ * The port capabilities that ibv_query_port() reports: IBV_PORT_CM_SUP and IBV_PORT_IP_BASED_GIDS.
+ */
 #define PORT_CAPABILITIES 0x04010000u
 
 /*
- * Programs check that a device node is a character device with read and write permission. /dev/null is one that always
- * exists.
+ * Programs check that a device node is a character device with read and write permission. /dev/null
+ * is one that always exists.
  */
 static int make_node(int at, const char *name)
 {
@@ -81,7 +86,10 @@ static bool is_file_name(const char *name, size_t bytes)
 	       strcmp(name, "..");
 }
 
-/* The texts of Linux for the types of a device. A type that the table does not have is shown as "unknown". */
+/*
+ * The texts of Linux for the types of a device. A type that the table does not have is shown as
+ * "unknown".
+ */
 static const char *const node_types[] = {
 	[IBV_NODE_CA] = "1: CA",
 	[IBV_NODE_RNIC] = "4: RNIC",
@@ -141,7 +149,10 @@ static int add_port(int root_fd, int device_fd, const struct ipc_device_reply *i
 	return ret;
 }
 
-/* Adds the links of a device and of its class, as Linux has for each device: /sys/class/<class>/<name> is a link also. */
+/*
+ * Adds the links of a device and of its class, as Linux has for each device:
+ * /sys/class/<class>/<name> is a link also.
+ */
 static int add_links(int root_fd, int device_fd, const struct parent *parent, const char *class,
 		     const char *name)
 {

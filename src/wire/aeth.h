@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /*
- * The syndrome of an AETH (IBA 1.x §9.7.5.1): bit 7 is 0, bits 6:5 are the kind, bits 4:0 are a credit count, an RNR
- * timer code or a NAK code.
+ * The syndrome of an AETH (IBA 1.x §9.7.5.1): bit 7 is 0, bits 6:5 are the kind, bits 4:0 are a
+ * credit count, an RNR timer code or a NAK code.
  */
 enum aeth_kind {
 	AETH_KIND_ACK = 0,
@@ -45,7 +45,10 @@ static inline uint8_t aeth_make(enum aeth_kind kind, unsigned code)
 	return (uint8_t)((unsigned)kind << 5 | (code & (AETH_CODES - 1)));
 }
 
-/* The minimum time that a requester waits after an RNR NAK (IBA 1.x §9.7.5.2.8). Code 0 is the longest time. */
+/*
+ * The minimum time that a requester waits after an RNR NAK (IBA 1.x §9.7.5.2.8). Code 0 is the
+ * longest time.
+ */
 static inline uint64_t aeth_rnr_wait_ns(unsigned timer_code)
 {
 	static const uint32_t wait_10us[AETH_CODES] = {
@@ -58,8 +61,8 @@ static inline uint64_t aeth_rnr_wait_ns(unsigned timer_code)
 }
 
 /*
- * The number of messages after the acknowledged one that a credit code permits (IBA 1.x §9.7.7.2); UINT32_MAX for
- * AETH_CREDITS_UNLIMITED.
+ * The number of messages after the acknowledged one that a credit code permits (IBA 1.x §9.7.7.2);
+ * UINT32_MAX for AETH_CREDITS_UNLIMITED.
  */
 static inline uint32_t aeth_credits(unsigned credit_code)
 {

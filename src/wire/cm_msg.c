@@ -6,7 +6,9 @@
 #include "base/be.h"
 #include "base/util.h"
 
-/* One field: its member of the struct, its first byte and bit, its width in bits, its print format. */
+/*
+ * One field: its member of the struct, its first byte and bit, its width in bits, its print format.
+ */
 #define FIELD(type, member, byte, first_bit, width, fmt)                                    \
 	{                                                                                   \
 		.name = #member, .bit = (byte)*8 + (first_bit), .bits = (width),            \
@@ -338,7 +340,10 @@ static enum cm_msg_fault cm_msg_header_check(const struct mad_hdr *hdr)
 	return CM_FAULT_NONE;
 }
 
-/* The offset in struct cm_msg of the member that is sent as the attribute modifier; 0 if the message does not use it. */
+/*
+ * The offset in struct cm_msg of the member that is sent as the attribute modifier; 0 if the
+ * message does not use it.
+ */
 static size_t modifier_of(enum cm_msg_type type)
 {
 	switch (type) {

@@ -9,8 +9,8 @@
 #include "wire/mad.h"
 
 /*
- * The messages of the communication manager (IBA 1.x §12.6), each as a struct in host order. Names follow the
- * standard: "local" is the sender of the message, "remote" its recipient.
+ * The messages of the communication manager (IBA 1.x §12.6), each as a struct in host order. Names
+ * follow the standard: "local" is the sender of the message, "remote" its recipient.
  */
 enum cm_msg_type {
 	CM_MSG_REQ,
@@ -54,7 +54,9 @@ enum cm_about {
 };
 
 /* The REJ reasons (IBA 1.x §12.6.7.2) that this project sends or prints by name. */
-/* Service ID 0 belongs to no service: a SIDR_REQ for it is an address challenge (cm/validation.h). */
+/*
+ * Service ID 0 belongs to no service: a SIDR_REQ for it is an address challenge (cm/validation.h).
+ */
 #define CM_SERVICE_NONE UINT64_C(0)
 
 enum cm_rej_reason {
@@ -80,7 +82,10 @@ enum cm_transport_type {
 	CM_TRANSPORT_EXTENDED = 3, /* cm_req.extended_transport applies */
 };
 
-/* cm_req.extended_transport (IBA A14). The QPN of the passive side is then cm_rep.local_eecn, not cm_rep.local_qpn. */
+/*
+ * cm_req.extended_transport (IBA A14). The QPN of the passive side is then cm_rep.local_eecn, not
+ * cm_rep.local_qpn.
+ */
 enum cm_extended_transport { CM_EXTENDED_XRC = 1 };
 
 enum cm_sidr_status {
@@ -108,9 +113,9 @@ struct cm_path_fields {
 };
 
 /*
- * vendor_id and vendor_options are for enhanced connection establishment (ECE): two devices of one vendor negotiate
- * options. The vendor ID is in 24 formerly reserved bits of REQ and REP; the options are in the attribute modifier of
- * the MAD.
+ * vendor_id and vendor_options are for enhanced connection establishment (ECE): two devices of one
+ * vendor negotiate options. The vendor ID is in 24 formerly reserved bits of REQ and REP; the
+ * options are in the attribute modifier of the MAD.
  */
 struct cm_req {
 	uint32_t local_comm_id;
@@ -219,7 +224,10 @@ struct cm_sidr_rep {
 	uint8_t private_data[CM_SIDR_REP_PRIVATE_BYTES];
 };
 
-/* Alternate paths are not supported: only the fields of a LAP that its APR needs are parsed; the path is kept as bytes. */
+/*
+ * Alternate paths are not supported: only the fields of a LAP that its APR needs are parsed; the
+ * path is kept as bytes.
+ */
 #define CM_LAP_PATH_BYTES 44
 struct cm_lap {
 	uint32_t local_comm_id;
@@ -264,7 +272,10 @@ struct cm_msg {
 	};
 };
 
-/* The result of cm_msg_parse(): the reason why a MAD is not a valid CM message. Each reason has a counter. */
+/*
+ * The result of cm_msg_parse(): the reason why a MAD is not a valid CM message. Each reason has a
+ * counter.
+ */
 enum cm_msg_fault {
 	CM_FAULT_NONE,
 	CM_FAULT_LENGTH,	/* not MAD_BYTES */
@@ -295,8 +306,8 @@ const char *cm_rej_reason_name(uint16_t reason);
 const char *cm_sidr_status_name(uint8_t status);
 
 /*
- * The position of a field in the 232 bytes after the MAD header and in its struct. The same tables serve for parsing,
- * building and printing; tests compare them with a packet analyser.
+ * The position of a field in the 232 bytes after the MAD header and in its struct. The same tables
+ * serve for parsing, building and printing; tests compare them with a packet analyser.
  */
 enum cm_format {
 	CM_FORMAT_HEX,
@@ -321,9 +332,9 @@ const struct cm_field *cm_msg_fields(enum cm_msg_type type, size_t *count);
 uint64_t cm_field_get(const struct cm_field *field, const void *members);
 
 /*
- * The header that rdma_cm puts before the private data of the user in REQ and SIDR_REQ (IBA A11): the IP addresses of
- * both sides and the source port. An IPv4 address is in the last 4 of its 16 bytes; the others are 0. The destination
- * port is in the service ID.
+ * The header that rdma_cm puts before the private data of the user in REQ and SIDR_REQ (IBA A11):
+ * the IP addresses of both sides and the source port. An IPv4 address is in the last 4 of its 16
+ * bytes; the others are 0. The destination port is in the service ID.
  */
 #define CM_IP_HDR_BYTES 36
 

@@ -10,8 +10,8 @@
 #define GID_BYTES 16
 
 /*
- * A RoCEv2 GID is an IPv6 address; an IPv4 address is represented as ::ffff:a.b.c.d (IBA A17 §17.4.5.2). These functions
- * convert between GIDs and addresses and ignore ports.
+ * A RoCEv2 GID is an IPv6 address; an IPv4 address is represented as ::ffff:a.b.c.d (IBA A17
+ * §17.4.5.2). These functions convert between GIDs and addresses and ignore ports.
  */
 static inline bool gid_is_ipv4(const uint8_t gid[GID_BYTES])
 {

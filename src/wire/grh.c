@@ -28,7 +28,10 @@
 #define UDP_HDR_BYTES	8
 #define IP_PROTOCOL_UDP 17
 
-/* RFC 791 §3.1: complement of the ones' complement sum of the header's 16-bit words. The checksum field must be 0. */
+/*
+ * RFC 791 §3.1: complement of the ones' complement sum of the header's 16-bit words. The checksum
+ * field must be 0.
+ */
 static uint16_t ipv4_checksum(const uint8_t *ip)
 {
 	uint32_t sum = 0;

@@ -12,9 +12,9 @@
 #define GRH_FLOW_LABEL_MAX 0xfffffu
 
 /*
- * The 40 bytes before a received UD message (IBA A17 (RoCEv2), IBA 1.x §8.3). Over IPv6 they are the IP header, which
- * has the layout of a GRH. Over IPv4 they are 20 bytes of 0 and the IP header. The IP version in the first byte
- * distinguishes the two. The struct owns no resources.
+ * The 40 bytes before a received UD message (IBA A17 (RoCEv2), IBA 1.x §8.3). Over IPv6 they are
+ * the IP header, which has the layout of a GRH. Over IPv4 they are 20 bytes of 0 and the IP header.
+ * The IP version in the first byte distinguishes the two. The struct owns no resources.
  */
 struct grh {
 	uint8_t src_gid[GID_BYTES];

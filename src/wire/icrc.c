@@ -72,8 +72,8 @@ void icrc_flow_set_dont_fragment(struct icrc_flow *flow, bool dont_fragment)
 }
 
 /*
- * The CRC over the IP and UDP headers and the first `bytes` of a packet (BTH_BYTES to PACKET_HDR_MAX).
- * `udp_payload_bytes` includes the ICRC.
+ * The CRC over the IP and UDP headers and the first `bytes` of a packet (BTH_BYTES to
+ * PACKET_HDR_MAX). `udp_payload_bytes` includes the ICRC.
  */
 static uint32_t icrc_start(const struct icrc_flow *flow, uint16_t ip_id, size_t udp_payload_bytes,
 			   const void *packet, size_t bytes)
@@ -118,15 +118,16 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ip_id, const struct
 }
 
 /*
- * Solving for the IPv4 identification. The values are polynomials over GF(2) modulo the polynomial of the CRC, in the
- * reflected form of CRC-32: bit 31 is the coefficient of x^0, bit 0 that of x^31. A CRC is linear, so the received ICRC
- * and the ICRC for identification 0 differ only by the contribution of the identification: D = id(x) * x^(8n + 32),
- * where n is the number of covered bytes after the identification. If the ICRC is correct, D times the inverse of that
- * power is a polynomial of degree below 16. Its coefficients are the identification in the bit order of CRC-32: the
- * least significant bit of each byte first.
+ * Solving for the IPv4 identification. The values are polynomials over GF(2) modulo the polynomial
+ * of the CRC, in the reflected form of CRC-32: bit 31 is the coefficient of x^0, bit 0 that of
+ * x^31. A CRC is linear, so the received ICRC and the ICRC for identification 0 differ only by the
+ * contribution of the identification: D = id(x) * x^(8n + 32), where n is the number of covered
+ * bytes after the identification. If the ICRC is correct, D times the inverse of that power is a
+ * polynomial of degree below 16. Its coefficients are the identification in the bit order of
+ * CRC-32: the least significant bit of each byte first.
  *
- * A don't-fragment bit with another value than expected adds one known term: it is 7 bits after the identification, so
- * the term is x^-7.
+ * A don't-fragment bit with another value than expected adds one known term: it is 7 bits after the
+ * identification, so the term is x^-7.
  */
 #define POLYNOMIAL		0xedb88320u
 #define ONE			0x80000000u
@@ -134,7 +135,10 @@ uint32_t icrc_compute(const struct icrc_flow *flow, uint16_t ip_id, const struct
 
 static uint32_t divide_by_x(uint32_t a)
 {
-	/* If the coefficient of x^0 is 1, the CRC polynomial (with x^0 and x^32) is added, so that x divides the sum. */
+	/*
+	 * If the coefficient of x^0 is 1, the CRC polynomial (with x^0 and x^32) is added, so that
+	 * x divides the sum.
+	 */
 	return a & ONE ? (a ^ POLYNOMIAL) << 1 | 1 : a << 1;
 }
 
@@ -157,7 +161,10 @@ static uint32_t divide_by_power(uint32_t a, unsigned power)
 	return a;
 }
 
-/* The covered bytes after the identification: the rest of the IP header, the UDP header, the packet including its pad. */
+/*
+ * The covered bytes after the identification: the rest of the IP header, the UDP header, the packet
+ * including its pad.
+ */
 #define BYTES_BEHIND_ID(words) (IPV4_HDR_BYTES - 6 + UDP_HDR_BYTES + 4 * (words)-ICRC_BYTES)
 
 void icrc_solver_init(struct icrc_solver *solver)

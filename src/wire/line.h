@@ -7,7 +7,10 @@
 
 #include "wire/gid.h"
 
-/* A string that is appended to until its buffer is full; always NUL-terminated. On the stack of the printing function. */
+/*
+ * A string that is appended to until its buffer is full; always NUL-terminated. On the stack of the
+ * printing function.
+ */
 struct line {
 	char *out;
 	size_t room; /* including the NUL, at least 1 */

@@ -32,7 +32,10 @@
 /* One opcode on each line. */
 /* clang-format off */
 
-/* Opcodes of every connected service (RC, UC, XRC). `eth`: EXTENDED if its requests have an XRCETH, else PLAIN. */
+/*
+ * Opcodes of every connected service (RC, UC, XRC). `eth`: EXTENDED if its requests have an XRCETH,
+ * else PLAIN.
+ */
 #define CONNECTED(T, eth) \
 	ROW(T, SEND_FIRST, FIRST, SEND, TAKES, eth), \
 	ROW(T, SEND_MIDDLE, MIDDLE, SEND, eth), \

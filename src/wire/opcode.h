@@ -7,7 +7,10 @@
 
 #include "base/fault_op.h"
 
-/* The three high bits of a BTH opcode (IBA 1.x §9.2.1, IBA A14, IBA A17). RD is not supported; its opcodes are unknown. */
+/*
+ * The three high bits of a BTH opcode (IBA 1.x §9.2.1, IBA A14, IBA A17). RD is not supported; its
+ * opcodes are unknown.
+ */
 enum opcode_transport {
 	OPCODE_TRANSPORT_RC = 0,
 	OPCODE_TRANSPORT_UC = 1,
@@ -19,7 +22,10 @@ enum opcode_transport {
 	OPCODE_TRANSPORT_VENDOR = 6,
 };
 
-/* The five low bits. IMM: with immediate data; INV: with invalidate. FLUSH and ATOMIC WRITE: IBA A19, RC only. */
+/*
+ * The five low bits. IMM: with immediate data; INV: with invalidate. FLUSH and ATOMIC WRITE: IBA
+ * A19, RC only.
+ */
 enum opcode_operation {
 	OPCODE_SEND_FIRST = 0x00,
 	OPCODE_SEND_MIDDLE = 0x01,
@@ -64,8 +70,8 @@ static inline enum opcode_operation opcode_operation_of(uint8_t opcode)
 }
 
 /*
- * The properties of an opcode: one row of the table in opcode.c. Constant. All code that sends, receives, prints or
- * counts packets uses this table and does not decode opcodes itself.
+ * The properties of an opcode: one row of the table in opcode.c. Constant. All code that sends,
+ * receives, prints or counts packets uses this table and does not decode opcodes itself.
  */
 struct opcode_info {
 	const char *name; /* as in OPCODE(): "RC_SEND_ONLY" */
@@ -77,12 +83,18 @@ struct opcode_info {
 	bool is_last;
 	bool is_only;
 
-	/* A requester sends requests, a responder sends responses. is_ack: a response without READ data. */
+	/*
+	 * A requester sends requests, a responder sends responses. is_ack: a response without READ
+	 * data.
+	 */
 	bool is_request;
 	bool is_response;
 	bool is_ack;
 
-	/* The operation, also set in READ and atomic responses. None is set in ACK, which acknowledges any operation. */
+	/*
+	 * The operation, also set in READ and atomic responses. None is set in ACK, which
+	 * acknowledges any operation.
+	 */
 	bool is_send;
 	bool is_write;
 	bool is_read;
@@ -90,7 +102,10 @@ struct opcode_info {
 	bool is_atomic_write;
 	bool is_flush;
 
-	/* The packet consumes a receive WQE when it arrives; it completes a receive WQE when it was executed. */
+	/*
+	 * The packet consumes a receive WQE when it arrives; it completes a receive WQE when it was
+	 * executed.
+	 */
 	bool consumes_recv;
 	bool completes_recv;
 
@@ -121,9 +136,9 @@ static inline enum fault_op opcode_fault_op(const struct opcode_info *info)
 }
 
 /*
- * Whether the request has a response of its own, as RDMA READ and atomics have. Such requests count against the limit of
- * outstanding RDMA READs and atomics. The response to FLUSH and ATOMIC WRITE is an RDMA READ response without data (IBA
- * A19).
+ * Whether the request has a response of its own, as RDMA READ and atomics have. Such requests count
+ * against the limit of outstanding RDMA READs and atomics. The response to FLUSH and ATOMIC WRITE
+ * is an RDMA READ response without data (IBA A19).
  */
 static inline bool opcode_has_own_response(const struct opcode_info *info)
 {
@@ -148,8 +163,9 @@ enum opcode_extra {
 };
 
 /*
- * The opcode of one packet of a message. `extra` is used for the last packet of the message only. The caller must
- * request an opcode that the transport service has: INV only with RC and XRC; with UD only `starts && ends`.
+ * The opcode of one packet of a message. `extra` is used for the last packet of the message only.
+ * The caller must request an opcode that the transport service has: INV only with RC and XRC; with
+ * UD only `starts && ends`.
  */
 uint8_t opcode_of_send(enum opcode_transport transport, bool starts, bool ends,
 		       enum opcode_extra extra);

@@ -14,8 +14,8 @@
 #define FETH_LEVEL_MASK	 0x03
 
 /*
- * The order of the lines here, in parse_headers() and in packet_build_headers() is the order of the headers on the wire.
- * Every header length is a multiple of 4.
+ * The order of the lines here, in parse_headers() and in packet_build_headers() is the order of the
+ * headers on the wire. Every header length is a multiple of 4.
  */
 size_t packet_hdr_bytes(const struct opcode_info *info)
 {

@@ -8,10 +8,15 @@
 
 #include "wire/opcode.h"
 
-/* A RoCEv2 packet is the payload of a UDP datagram to this port: headers, payload, pad, ICRC (IBA A17). */
+/*
+ * A RoCEv2 packet is the payload of a UDP datagram to this port: headers, payload, pad, ICRC (IBA
+ * A17).
+ */
 #define PACKET_UDP_PORT 4791
 
-/* Sizes of the headers (IBA 1.x §9.2, §9.3; XRCETH: IBA A14; notification: IBA A17; FETH: IBA A19). */
+/*
+ * Sizes of the headers (IBA 1.x §9.2, §9.3; XRCETH: IBA A14; notification: IBA A17; FETH: IBA A19).
+ */
 #define BTH_BYTES	     12
 #define DETH_BYTES	     8
 #define XRCETH_BYTES	     4
@@ -38,8 +43,9 @@
 #define PACKET_PKEY_DEFAULT 0xffff
 
 /*
- * One packet in host byte order. On the stack of the parsing or building function; owns no resources. Members of an
- * extended header are valid only if the opcode has the header (`info->has_...`); packet_parse() sets the others to 0.
+ * One packet in host byte order. On the stack of the parsing or building function; owns no
+ * resources. Members of an extended header are valid only if the opcode has the header
+ * (`info->has_...`); packet_parse() sets the others to 0.
  */
 struct packet {
 	const struct opcode_info
@@ -53,9 +59,10 @@ struct packet {
 	bool is_becn;
 	bool wants_ack;
 	/*
-	 * Bits that IBA reserves, and that receivers therefore ignore (docs/adr/0062). is_ahead: a request or READ response that was
-	 * sent before some with lower PSNs, which follow. takes_ahead: a response of a responder that buffers such requests, or a READ
-	 * request of a requester that accepts such responses.
+	 * Bits that IBA reserves, and that receivers therefore ignore (docs/adr/0062). is_ahead: a
+	 * request or READ response that was sent before some with lower PSNs, which follow.
+	 * takes_ahead: a response of a responder that buffers such requests, or a READ request of a
+	 * requester that accepts such responses.
 	 */
 	bool is_ahead;
 	bool takes_ahead;
@@ -92,14 +99,17 @@ struct packet {
 	/* IETH */
 	uint32_t inv_rkey;
 
-	/* When parsing, points into the parsed buffer. When building, only payload_bytes is used; the payload is not copied. */
+	/*
+	 * When parsing, points into the parsed buffer. When building, only payload_bytes is used;
+	 * the payload is not copied.
+	 */
 	const uint8_t *payload;
 	size_t payload_bytes;
 };
 
 /*
- * The reason why a received datagram is dropped before its QP is looked up: results of packet_parse() and PACKET_ICRC.
- * Each reason has a counter.
+ * The reason why a received datagram is dropped before its QP is looked up: results of
+ * packet_parse() and PACKET_ICRC. Each reason has a counter.
  */
 enum packet_reason {
 	PACKET_OK,
@@ -118,9 +128,9 @@ enum packet_reason {
 const char *packet_reason_name(enum packet_reason reason);
 
 /*
- * Parses the payload of one UDP datagram, including the ICRC, which is not checked (icrc.h). Does not read beyond len
- * bytes. `packet` is undefined unless PACKET_OK is returned. Reserved bits are ignored; values of fields are not
- * checked.
+ * Parses the payload of one UDP datagram, including the ICRC, which is not checked (icrc.h). Does
+ * not read beyond len bytes. `packet` is undefined unless PACKET_OK is returned. Reserved bits are
+ * ignored; values of fields are not checked.
  */
 enum packet_reason packet_parse(struct packet *packet, const void *datagram, size_t len)
 	__attribute__((warn_unused_result));
@@ -138,17 +148,22 @@ static inline size_t packet_pad_bytes(size_t payload_bytes)
 size_t packet_bytes(const struct packet *packet);
 
 /*
- * Writes the headers, at most PACKET_HDR_MAX bytes, and returns their length. `packet->opcode` must be a known opcode,
- * with a payload only if the opcode permits it. Values are truncated to the width of their field.
+ * Writes the headers, at most PACKET_HDR_MAX bytes, and returns their length. `packet->opcode` must
+ * be a known opcode, with a payload only if the opcode permits it. Values are truncated to the
+ * width of their field.
  */
 size_t packet_build_headers(const struct packet *packet, void *out);
 
-/* Writes pad and ICRC, at most PACKET_TRAILER_MAX bytes; returns their length. The ICRC covers the pad (icrc.h). */
+/*
+ * Writes pad and ICRC, at most PACKET_TRAILER_MAX bytes; returns their length. The ICRC covers the
+ * pad (icrc.h).
+ */
 size_t packet_build_trailer(size_t payload_bytes, uint32_t icrc, void *out);
 
 /*
- * Whether the payload length is valid for the packet's position in its message (IBA 1.x §9.7.4.1). First and middle
- * packets have a payload of one path MTU, a last packet is not empty, and no payload exceeds the path MTU.
+ * Whether the payload length is valid for the packet's position in its message (IBA 1.x §9.7.4.1).
+ * First and middle packets have a payload of one path MTU, a last packet is not empty, and no
+ * payload exceeds the path MTU.
  */
 bool packet_fits_mtu(const struct packet *packet, size_t mtu_bytes)
 	__attribute__((warn_unused_result));

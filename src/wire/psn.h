@@ -8,14 +8,17 @@
 #include "base/util.h"
 
 /*
- * Packet sequence numbers and the MSN of an AETH count modulo 2^24 (IBA 1.x §9.7.2). One number is after another if it
- * is ahead by less than 2^23; no window is larger.
+ * Packet sequence numbers and the MSN of an AETH count modulo 2^24 (IBA 1.x §9.7.2). One number is
+ * after another if it is ahead by less than 2^23; no window is larger.
  */
 #define PSN_BITS 24
 #define PSN_MASK MASK_24
 #define PSN_HALF 0x800000u
 
-/* `steps` may be any value, also a negative one converted to uint32_t, because 2^32 is a multiple of 2^24. */
+/*
+ * `steps` may be any value, also a negative one converted to uint32_t, because 2^32 is a multiple
+ * of 2^24.
+ */
 static inline uint32_t psn_add(uint32_t psn, uint32_t steps)
 {
 	return (psn + steps) & PSN_MASK;

@@ -9,13 +9,19 @@
 
 #include "base/trace.h"
 
-/* Trace points of RoCEv2 packets and MADs. Events of packets contain the destination QPN and the PSN. */
+/*
+ * Trace points of RoCEv2 packets and MADs. Events of packets contain the destination QPN and the
+ * PSN.
+ */
 extern const struct trace_point trace_packet_sent;
 extern const struct trace_point trace_packet_received;
 extern const struct trace_point trace_mad_sent;
 extern const struct trace_point trace_mad_received;
 
-/* Appends a piece of a packet or MAD. Bytes beyond TRACE_PACKET_BYTES are counted in wire_bytes but not captured. */
+/*
+ * Appends a piece of a packet or MAD. Bytes beyond TRACE_PACKET_BYTES are counted in wire_bytes but
+ * not captured.
+ */
 void trace_packet_append(struct trace_packet *packet, const void *bytes, size_t len);
 /* The same for pieces of application memory. Bytes that cannot be read are captured as zeros. */
 void trace_packet_append_user(struct trace_packet *packet, const struct iovec *pieces, int count);

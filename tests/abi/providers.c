@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The calls of the provider libraries, loaded as a program loads them, fail in the way that is documented
- * for a device of another vendor.
+ * The calls of the provider libraries, loaded as a program loads them, fail in the way that is
+ * documented for a device of another vendor.
  *
  *	providers DIRECTORY
  */

@@ -143,7 +143,9 @@ static void polling_finds_nothing(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
-/* A program built against any release of rdma-core finds the two private calls that programs use. */
+/*
+ * A program built against any release of rdma-core finds the two private calls that programs use.
+ */
 static void private_calls_of_programs_exist_at_every_node(void **state)
 {
 	static const char *const nodes[] = {"22", "25", "33", "34", "57",

@@ -5,9 +5,10 @@
 #include <pthread.h>
 
 /*
- * For AddressSanitizer: a cancelled thread leaves its stack frames without clearing the sanitizer's marks around their variables.
- * The next function that uses this part of the stack, such as the sanitizer's own at the end of the thread, would be reported.
- * forget_frames() is the cleanup handler of the thread's first function.
+ * For AddressSanitizer: a cancelled thread leaves its stack frames without clearing the sanitizer's
+ * marks around their variables. The next function that uses this part of the stack, such as the
+ * sanitizer's own at the end of the thread, would be reported. forget_frames() is the cleanup
+ * handler of the thread's first function.
  */
 #define ASAN_FRAMES_BYTES 65536
 

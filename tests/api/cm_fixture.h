@@ -15,8 +15,8 @@
 #include "refusal.h"
 
 /*
- * Shared by the tests of the rdma_cm: the two sides of a connection in one thread, each with an event channel. Every
- * helper asserts that its calls succeed.
+ * Shared by the tests of the rdma_cm: the two sides of a connection in one thread, each with an
+ * event channel. Every helper asserts that its calls succeed.
  */
 struct ends {
 	struct sockaddr_storage addr; /* address and port of the listener */
@@ -32,13 +32,17 @@ struct ends {
 #define CM_LOOPBACKS   2 /* number of loopback addresses, which cm_addrs() returns first */
 #define CM_PORT_NOBODY 1 /* a port without a listener */
 
-/* Bytes of private data that an RDMA_PS_TCP message carries for the application (rdma_connect(3), rdma_accept(3)). */
+/*
+ * Bytes of private data that an RDMA_PS_TCP message carries for the application (rdma_connect(3),
+ * rdma_accept(3)).
+ */
 #define CM_REQ_BYTES 56
 #define CM_REP_BYTES 196
 #define CM_REJ_BYTES 148
 
 /*
- * Fills in 127.0.0.1, ::1 and the first other address of this host of each family, with port 0; returns their number.
+ * Fills in 127.0.0.1, ::1 and the first other address of this host of each family, with port 0;
+ * returns their number.
  */
 size_t cm_addrs(struct sockaddr_storage *addrs);
 void cm_set_port(struct sockaddr_storage *addr, __be16 port);
@@ -51,7 +55,10 @@ extern enum rdma_port_space cm_ps;
 struct rdma_event_channel *cm_channel(void);
 struct rdma_cm_id *cm_id(struct rdma_event_channel *channel);
 
-/* Returns the next event; it must arrive within ten seconds and have this type. The caller acknowledges it. */
+/*
+ * Returns the next event; it must arrive within ten seconds and have this type. The caller
+ * acknowledges it.
+ */
 struct rdma_cm_event *cm_get(struct rdma_event_channel *channel, enum rdma_cm_event_type type);
 /* As cm_get(), but the event must have this id and status 0, and is acknowledged. */
 void cm_pass(struct rdma_event_channel *channel, struct rdma_cm_id *id,

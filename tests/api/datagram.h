@@ -9,7 +9,9 @@
 /* Offset of receives in the buffer of a side. */
 #define RECV_AT (SIDE_BUF_BYTES / 2)
 
-/* A pair of UD queue pairs, and one address handle that works in both directions and for loopback. */
+/*
+ * A pair of UD queue pairs, and one address handle that works in both directions and for loopback.
+ */
 struct ud {
 	struct pair pair;
 	struct ibv_ah *ah;

@@ -111,7 +111,10 @@ int qp_to_rts(struct ibv_qp *qp, uint8_t retry_cnt, uint8_t rnr_retry)
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
 		.sq_psn = first_psn,
-		/* 69 ms over RoCE, where the process that forwards the packets may wait for a processor; else 4 ms. */
+		/*
+		 * 69 ms over RoCE, where the process that forwards the packets may wait for a
+		 * processor; else 4 ms.
+		 */
 		.timeout = on_the_wire() ? 14 : 10,
 		.retry_cnt = retry_cnt,
 		.rnr_retry = rnr_retry,
@@ -278,8 +281,8 @@ void pair_close(struct pair *pair)
 }
 
 /*
- * Each new connection has other PSNs: a packet that the network delivers late must not be valid in it. The distance exceeds the
- * number of packets of a test.
+ * Each new connection has other PSNs: a packet that the network delivers late must not be valid in
+ * it. The distance exceeds the number of packets of a test.
  */
 #define RECONNECT_PSNS (1u << 20)
 

@@ -14,15 +14,18 @@
 #include "refusal.h"
 
 /*
- * Objects for most tests of the verbs: an open device with a PD, and a pair of connected queue pairs. Every helper
- * asserts that its calls succeed, unless its name tells otherwise. Owned by the test; the close functions assert that
- * everything can be destroyed.
+ * Objects for most tests of the verbs: an open device with a PD, and a pair of connected queue
+ * pairs. Every helper asserts that its calls succeed, unless its name tells otherwise. Owned by the
+ * test; the close functions assert that everything can be destroyed.
  */
 struct api {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	union ibv_gid gid; /* GID index 0 of port 1 */
-	/* With USRDMA_TEST_DOMAINS, of the QPs of both sides of a pair: thread domains, and parent domains of pd. */
+	/*
+	 * With USRDMA_TEST_DOMAINS, of the QPs of both sides of a pair: thread domains, and parent
+	 * domains of pd.
+	 */
 	struct ibv_td *tds[2];
 	struct ibv_pd *qp_pds[2];
 };
@@ -72,8 +75,9 @@ int api_setup(void **state);
 int api_teardown(void **state);
 
 /*
- * To be called by each test that makes registered memory inaccessible. cmocka replaces the library's handlers of SIGSEGV and SIGBUS
- * before each test. The library notices it after 1024 accesses of a thread at the latest.
+ * To be called by each test that makes registered memory inaccessible. cmocka replaces the
+ * library's handlers of SIGSEGV and SIGBUS before each test. The library notices it after 1024
+ * accesses of a thread at the latest.
  */
 void notice_signal_handlers(const struct api *api);
 
@@ -110,8 +114,10 @@ struct ibv_wc wc_expect(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status st
 /* Asserts that the CQ is empty. To be called when all preceding work requests have completed. */
 void wc_none(struct ibv_cq *cq);
 
-/* Returns the element of the next asynchronous event, which must arrive within ten seconds and have this type. The
- * event is acknowledged. */
+/*
+ * Returns the element of the next asynchronous event, which must arrive within ten seconds and have
+ * this type. The event is acknowledged.
+ */
 void *async_expect(struct ibv_context *ctx, enum ibv_event_type type);
 /* Asserts that no event is queued. */
 void async_none(struct ibv_context *ctx);

@@ -20,7 +20,10 @@ void host_needed(void)
 		skip();
 }
 
-/* Sends a line to the socket of run.py that this variable names, and waits until run.py has processed the line. */
+/*
+ * Sends a line to the socket of run.py that this variable names, and waits until run.py has
+ * processed the line.
+ */
 static void ask_runner(const char *variable, const char *line)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};

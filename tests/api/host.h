@@ -12,8 +12,8 @@
 #include <infiniband/verbs.h>
 
 /*
- * The host of a test: its interfaces (those of tests/programs/lab.py) and its daemon. A test must undo all its changes,
- * because the next test uses the same host.
+ * The host of a test: its interfaces (those of tests/programs/lab.py) and its daemon. A test must
+ * undo all its changes, because the next test uses the same host.
  */
 
 /* Skips a test that changes interfaces if that is not permitted. */
@@ -25,14 +25,20 @@ void host_ip(const char *arguments);
 /* Returns the process ID of the daemon of this network namespace. */
 pid_t host_daemon_pid(void);
 
-/* Stops the daemon, or continues it. Requests run.py to do it if the daemon belongs to another user. */
+/*
+ * Stops the daemon, or continues it. Requests run.py to do it if the daemon belongs to another
+ * user.
+ */
 void host_stop_daemon(void);
 void host_continue_daemon(void);
 
 /* Kills the daemon and waits until its socket name is free: the next client starts a new daemon. */
 void host_kill_daemon(void);
 
-/* Opens the device of this interface. It polls for up to ten seconds, because no event reports a new device. */
+/*
+ * Opens the device of this interface. It polls for up to ten seconds, because no event reports a
+ * new device.
+ */
 struct ibv_context *host_open(const char *name);
 
 #endif

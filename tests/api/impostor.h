@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 
 /*
- * A false daemon: a thread that is bound to the daemon's socket name and answers each client's first request with
- * `status` (-errno). The name must be free.
+ * A false daemon: a thread that is bound to the daemon's socket name and answers each client's
+ * first request with `status` (-errno). The name must be free.
  */
 struct impostor {
 	int listener;

@@ -240,9 +240,11 @@ static void work(struct worker *worker)
 	while (recv(worker->sock, &command, sizeof(command), 0) == (ssize_t)sizeof(command)) {
 		struct peer_answer response = {.ret = 0};
 
-		/* The engine thread of this process may move data for the other side, which learns of it by another
-		 * channel. A call before and after orders these accesses for a sanitizer that observes only this
-		 * process. */
+		/*
+		 * The engine thread of this process may move data for the other side, which learns
+		 * of it by another channel. A call before and after orders these accesses for a
+		 * sanitizer that observes only this process.
+		 */
 		qp_state(worker->side->qp);
 		obey(worker, &command, &response);
 		qp_state(worker->side->qp);

@@ -7,8 +7,9 @@
 #include <sys/types.h>
 
 /*
- * A queue pair in another process: this test program, executed again, which executes commands that it receives over a
- * socket, one command and one reply at a time. Owned by the test, which ends it with peer_stop.
+ * A queue pair in another process: this test program, executed again, which executes commands that
+ * it receives over a socket, one command and one reply at a time. Owned by the test, which ends it
+ * with peer_stop.
  */
 struct peer {
 	pid_t pid;
@@ -21,18 +22,24 @@ struct peer {
 /* The restrictions on access to the other process's memory. */
 enum peer_flavour {
 	PEER_PLAIN,
-	PEER_NO_VM_CALLS, /* its own process_vm_readv and process_vm_writev calls fail, as with a container's filter */
+	/*
+	 * its own process_vm_readv and process_vm_writev calls fail, as with a container's filter
+	 */
+	PEER_NO_VM_CALLS,
 	PEER_UNDUMPABLE, /* other processes cannot access its memory */
 	PEER_FLAVOURS
 };
 
 enum peer_op {
-	PEER_CONNECT, /* value: QPN; access: rights of its QP. A UD queue pair moves to RTS without a peer */
+	/* value: QPN; access: rights of its QP. A UD queue pair moves to RTS without a peer */
+	PEER_CONNECT,
 	PEER_RECV, /* offset, length, wr_id */
-	PEER_SEND, /* opcode, send_flags, offset, length, wr_id, value: rkey, remote_addr, operands */
+	/* opcode, send_flags, offset, length, wr_id, value: rkey, remote_addr, operands */
+	PEER_SEND,
 	PEER_WC,   /* returns the next completion */
 	PEER_FILL, /* offset, length, value: seed */
-	PEER_CHECK, /* arguments of PEER_FILL; returns 0 if the buffer contains that pattern, or -1 */
+	/* arguments of PEER_FILL; returns 0 if the buffer contains that pattern, or -1 */
+	PEER_CHECK,
 	PEER_WORD,   /* returns the 8 bytes at offset */
 	PEER_ADD,    /* adds value to the 8 bytes at offset, atomically, `length` times */
 	PEER_DEREG,  /* deregisters its buffer */
@@ -64,14 +71,19 @@ struct peer_answer {
 	struct ibv_wc wc;
 };
 
-/* To be called first in main(). Returns true if this process is a peer; it has then finished, with the exit status
- * *status. */
+/*
+ * To be called first in main(). Returns true if this process is a peer; it has then finished, with
+ * the exit status *status.
+ */
 bool peer_main(int argc, char **argv, int *status);
 
 void peer_start(struct peer *peer, enum peer_flavour flavour, const struct pair_options *options);
 /* Connects the peer with side a of `pair`. */
 void peer_connect(struct peer *peer, struct pair *pair);
-/* Ends the peer, and asserts that its exit was successful, or that it was killed if the test killed it. */
+/*
+ * Ends the peer, and asserts that its exit was successful, or that it was killed if the test killed
+ * it.
+ */
 void peer_stop(struct peer *peer);
 
 struct peer_answer peer_do(struct peer *peer, struct peer_command command);

@@ -7,8 +7,9 @@
 #include <stdio.h>
 
 /*
- * Assertions that a call fails with an errno. The call and the errno are in one assertion, because tests/abi/errnos.py
- * searches for this form. Calls that return the errno are tested with assert_int_equal().
+ * Assertions that a call fails with an errno. The call and the errno are in one assertion, because
+ * tests/abi/errnos.py searches for this form. Calls that return the errno are tested with
+ * assert_int_equal().
  */
 
 /* Asserts that `call` returns NULL with this errno. */

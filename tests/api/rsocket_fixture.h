@@ -21,8 +21,8 @@
 #include "refusal.h"
 
 /*
- * Shared by the tests of rsockets: two connected streams, or two datagram sockets, in one process. Every helper asserts
- * that its calls succeed.
+ * Shared by the tests of rsockets: two connected streams, or two datagram sockets, in one process.
+ * Every helper asserts that its calls succeed.
  */
 struct streams {
 	int listener;
@@ -50,7 +50,10 @@ int rs_connect(struct sockaddr_storage *addr);
 int rs_accept(int listener);
 
 void streams_open(struct streams *streams);
-/* Opens both streams over this address; `prepare` is called on listener and client before they connect. */
+/*
+ * Opens both streams over this address; `prepare` is called on listener and client before they
+ * connect.
+ */
 void streams_open_at(struct streams *streams, const char *text, void (*prepare)(int socket));
 void streams_close(struct streams *streams);
 
@@ -58,14 +61,18 @@ void rs_set(int socket, int level, int name, int value);
 int rs_get(int socket, int level, int name);
 void rs_nonblocking(int socket);
 
-/* Waits for any of these events and returns all events that are set; 0 after the test's time limit. */
+/*
+ * Waits for any of these events and returns all events that are set; 0 after the test's time limit.
+ */
 short rs_await(int socket, short events);
 /* Returns the events that are set now. */
 short rs_look(int socket, short events);
 
 void rs_close(int socket);
 
-/* Sends all bytes with as many calls as necessary. The bytes are a pattern that begins at `seed`. */
+/*
+ * Sends all bytes with as many calls as necessary. The bytes are a pattern that begins at `seed`.
+ */
 void rs_send_pattern(int socket, size_t bytes, uint8_t seed);
 void rs_receive_pattern(int socket, size_t bytes, uint8_t seed);
 void pattern_fill(uint8_t *buffer, size_t bytes, uint8_t seed);

@@ -16,7 +16,10 @@
 
 #include <cmocka.h>
 
-/* The errno of the simulated shortage of this thread, 0 if none; for the nth call from now, or for every call. */
+/*
+ * The errno of the simulated shortage of this thread, 0 if none; for the nth call from now, or for
+ * every call.
+ */
 static __thread int lacking;
 static __thread unsigned int until;
 static __thread bool lasts, is_felt;

@@ -6,16 +6,17 @@
 #include <stdbool.h>
 
 /*
- * Simulates a shortage of a resource: the C library's calls for memory, descriptors and threads fail when a test
- * requests it. Not available with a sanitizer, which replaces these calls itself, nor without glibc.
+ * Simulates a shortage of a resource: the C library's calls for memory, descriptors and threads
+ * fail when a test requests it. Not available with a sanitizer, which replaces these calls itself,
+ * nor without glibc.
  */
 
 /* Skips a test if no shortage can be simulated. */
 void shortage_needed(void);
 
 /*
- * The nth call (from 1) of this thread that can fail with this errno fails once. ENOMEM: memory, ENFILE, EMFILE:
- * descriptors, EAGAIN: threads.
+ * The nth call (from 1) of this thread that can fail with this errno fails once. ENOMEM: memory,
+ * ENFILE, EMFILE: descriptors, EAGAIN: threads.
  */
 void shortage_of(int error, unsigned int nth);
 
@@ -26,9 +27,10 @@ void shortage_that_lasts(int error);
 bool shortage_was_felt(void);
 
 /*
- * Asserts that `call` returns NULL with this errno, or succeeds, when any one of its allocations fails, and that it
- * succeeds without a shortage. `undo` destroys the result. An allocation that is optional may not be repeated in the
- * next call, so the same number can then refer to another allocation.
+ * Asserts that `call` returns NULL with this errno, or succeeds, when any one of its allocations
+ * fails, and that it succeeds without a shortage. `undo` destroys the result. An allocation that is
+ * optional may not be repeated in the next call, so the same number can then refer to another
+ * allocation.
  */
 #define starve_null(call, undo, wanted)                                  \
 	do {                                                             \

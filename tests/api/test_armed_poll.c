@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The last poll before a program waits for its channel with poll(2) spins (docs/adr/0065). Messages that arrive before, during and after
- * it have an event or are found by the poll: the program never sleeps while there is one.
+ * The last poll before a program waits for its channel with poll(2) spins (docs/adr/0065). Messages
+ * that arrive before, during and after it have an event or are found by the poll: the program never
+ * sleeps while there is one.
  */
 
 #include "polling.h"
@@ -59,7 +60,10 @@ static void take_of_both(struct polling polling[2])
 	}
 }
 
-/* One thread waits for two channels, and one of them has a message while the poll of the other one spins. */
+/*
+ * One thread waits for two channels, and one of them has a message while the poll of the other one
+ * spins.
+ */
 static void poll_of_armed_cq_misses_no_message_of_another_channel(void **state)
 {
 	struct polling polling[2];

@@ -73,7 +73,9 @@ static void ibv_alloc_buf_invalid_size_fails(void **state)
 	assert_null(buf);
 }
 
-/* A parent domain and its PD are different protection domains for this purpose (ibv_alloc_buf(3)). */
+/*
+ * A parent domain and its PD are different protection domains for this purpose (ibv_alloc_buf(3)).
+ */
 static void ibv_reg_buf_mr_parent_domain_and_its_pd_differ(void **state)
 {
 	const int access = IBV_ACCESS_LOCAL_WRITE;

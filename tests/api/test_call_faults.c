@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every public call that can fail passes the fault point call: with a rule for its name it fails with the rule's errno in the
- * convention of the call, and has no effect. Each rule fires once. A process reads USRDMA_FAULT once, and there can be 64
- * rules, so each case runs in a process of its own: this program, executed again with the case's name.
+ * Every public call that can fail passes the fault point call: with a rule for its name it fails
+ * with the rule's errno in the convention of the call, and has no effect. Each rule fires once. A
+ * process reads USRDMA_FAULT once, and there can be 64 rules, so each case runs in a process of its
+ * own: this program, executed again with the case's name.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -279,7 +280,10 @@ static void call_fault_queue_pairs_fail(void **state)
 	assert_int_equal(ibv_attach_mcast(pair.a.qp, &group, 0), INJECTED);
 	assert_int_equal(ibv_detach_mcast(pair.a.qp, &group, 0), INJECTED);
 	assert_int_equal(ibv_query_qp(pair.a.qp, &attr, IBV_QP_STATE, &init_attr), INJECTED);
-	/* The first pass of ibv_modify_qp() that the rule selects is the seventh: six have connected the queue pairs. */
+	/*
+	 * The first pass of ibv_modify_qp() that the rule selects is the seventh: six have
+	 * connected the queue pairs.
+	 */
 	attr.qp_state = IBV_QPS_ERR;
 	assert_int_equal(ibv_modify_qp(pair.a.qp, &attr, IBV_QP_STATE), INJECTED);
 	assert_int_equal(qp_state(pair.a.qp), IBV_QPS_RTS);

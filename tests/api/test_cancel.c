@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Threads that are cancelled (pthread_cancel, deferred) during calls of libibverbs. No lock of the library may stay
- * locked: another thread sends all the time, and every object of the cancelled thread can be used and destroyed
- * afterwards.
+ * Threads that are cancelled (pthread_cancel, deferred) during calls of libibverbs. No lock of the
+ * library may stay locked: another thread sends all the time, and every object of the cancelled
+ * thread can be used and destroyed afterwards.
  */
 
 #include "asan_frames.h"
@@ -158,7 +158,10 @@ static void call_events(struct victim *victim)
 
 	ibv_req_notify_cq(victim->pair->b.cq, 0);
 	call_send(victim);
-	/* A cancellation between taking an event and its acknowledgement would be an error of this test. */
+	/*
+	 * A cancellation between taking an event and its acknowledgement would be an error of this
+	 * test.
+	 */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	if (!ibv_get_cq_event(victim->channel, &cq, &context))
 		ibv_ack_cq_events(cq, 1);
@@ -185,8 +188,10 @@ static void call_async(struct victim *victim)
 		ibv_ack_async_event(&event);
 }
 
-/* Calls that create and destroy objects: a created object exists when the call returns, also if the thread is
- * cancelled. */
+/*
+ * Calls that create and destroy objects: a created object exists when the call returns, also if the
+ * thread is cancelled.
+ */
 static void call_objects(struct victim *victim)
 {
 	struct ibv_context *ctx = victim->pair->api->ctx;

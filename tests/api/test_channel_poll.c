@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Programs that wait for a completion channel with poll(2): whenever the descriptor is readable, ibv_get_cq_event() returns an event, and
- * no event is lost, whatever becomes of the sender (docs/adr/0064).
+ * Programs that wait for a completion channel with poll(2): whenever the descriptor is readable,
+ * ibv_get_cq_event() returns an event, and no event is lost, whatever becomes of the sender
+ * (docs/adr/0064).
  */
 
 #include "polling.h"

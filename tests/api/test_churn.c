@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Creates and destroys objects of each kind in eight concurrent threads: the process must not grow. USRDMA_CHURN_CYCLES
- * is the number of cycles (CONTRIBUTING.md); from 100,000 on the test also keeps as many objects as large programs
- * have.
+ * Creates and destroys objects of each kind in eight concurrent threads: the process must not grow.
+ * USRDMA_CHURN_CYCLES is the number of cycles (CONTRIBUTING.md); from 100,000 on the test also
+ * keeps as many objects as large programs have.
  */
 
 #include "fixture.h"
@@ -309,8 +309,10 @@ static void ibv_create_qp_repeated_creation_leaks_nothing(void **state)
 	}
 }
 
-/* Many concurrent objects. Each thread creates its share and destroys it; in between the main thread uses the
- * objects. */
+/*
+ * Many concurrent objects. Each thread creates its share and destroys it; in between the main
+ * thread uses the objects.
+ */
 struct crowd {
 	struct ibv_mr **mrs;
 	struct ibv_qp **qps;

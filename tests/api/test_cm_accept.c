@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The depths that rdma_accept() grants, and the state after a failed accept. Runs over both transports. */
+/*
+ * The depths that rdma_accept() grants, and the state after a failed accept. Runs over both
+ * transports.
+ */
 #include "cm_fixture.h"
 
 #include <errno.h>
@@ -22,7 +25,10 @@ static void assert_depths(struct rdma_cm_id *id, uint8_t initiator, uint8_t resp
 	assert_int_equal(attr.max_dest_rd_atomic, responder);
 }
 
-/* Posts as many READs as the send queue has room for; the QP limits how many are outstanding at once. */
+/*
+ * Posts as many READs as the send queue has room for; the QP limits how many are outstanding at
+ * once.
+ */
 static void reads_succeed(struct rdma_cm_id *from, struct rdma_cm_id *at)
 {
 	static char source[READS * READ_BYTES], sink[READS * READ_BYTES];
@@ -284,8 +290,9 @@ static void rdma_disconnect_after_disconnected_succeeds(void **state)
 #define PAIRS 2
 
 /*
- * Programs that only measure the CM exchange connect ids without queue pairs and use arbitrary QPNs. Such a QPN belongs
- * to no process: the second request is neither a duplicate of the first nor a sign that the first connection is stale.
+ * Programs that only measure the CM exchange connect ids without queue pairs and use arbitrary
+ * QPNs. Such a QPN belongs to no process: the second request is neither a duplicate of the first
+ * nor a sign that the first connection is stale.
  */
 static void rdma_accept_ids_without_qp_may_have_same_qpn(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Unacknowledged events: which calls wait for the acknowledgement, and that the log names the event. The log line
- * appears only after a delay, so all waits run concurrently.
+ * Unacknowledged events: which calls wait for the acknowledgement, and that the log names the
+ * event. The log line appears only after a delay, so all waits run concurrently.
  */
 #include "cm_fixture.h"
 
@@ -16,7 +16,8 @@
 struct waiter;
 
 /*
- * A call that blocks until its event is acknowledged. `prepare` creates its objects, `settle` acknowledges the event.
+ * A call that blocks until its event is acknowledged. `prepare` creates its objects, `settle`
+ * acknowledges the event.
  */
 struct wait {
 	void (*prepare)(struct waiter *waiter);

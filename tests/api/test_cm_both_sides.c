@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Options of ids and rdma_conn_param: each value of each side, among them 0, and the attributes of both QPs and the events that
- * follow from it. The expected values are those of Linux (drivers/infiniband/core/cma.c, cm.c). Runs over both transports.
+ * Options of ids and rdma_conn_param: each value of each side, among them 0, and the attributes of
+ * both QPs and the events that follow from it. The expected values are those of Linux
+ * (drivers/infiniband/core/cma.c, cm.c). Runs over both transports.
  */
 #include "cm_fixture.h"
 

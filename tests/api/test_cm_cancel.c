@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Threads that are cancelled (pthread_cancel, deferred) in calls of librdmacm, and the calls of other threads
- * afterwards. */
+/*
+ * Threads that are cancelled (pthread_cancel, deferred) in calls of librdmacm, and the calls of
+ * other threads afterwards.
+ */
 
 #include "cm_fixture.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completions and DISCONNECTED: when the event arrives, all sends that the peer has acknowledged before its DREQ have
- * completions in the CQ. The peer is another process.
+ * Completions and DISCONNECTED: when the event arrives, all sends that the peer has acknowledged
+ * before its DREQ have completions in the CQ. The peer is another process.
  */
 #include "cm_fixture.h"
 
@@ -18,7 +18,10 @@
 
 static atomic_bool is_over;
 
-/* Holds locks of the library most of the time: a poll of an empty CQ that cannot acquire a lock does not wait. */
+/*
+ * Holds locks of the library most of the time: a poll of an empty CQ that cannot acquire a lock
+ * does not wait.
+ */
 static void *contend(void *arg)
 {
 	static char memory[4096];

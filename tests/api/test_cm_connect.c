@@ -260,8 +260,8 @@ static void rdma_connect_without_listener_is_rejected(void **state)
 }
 
 /*
- * Programs that listen again for each step, whose peer expects that this takes less time. The daemon's backlog linger
- * limits the time, so a slow machine may reject some requests, but not all.
+ * Programs that listen again for each step, whose peer expects that this takes less time. The
+ * daemon's backlog linger limits the time, so a slow machine may reject some requests, but not all.
  */
 static void rdma_listen_soon_after_request_accepts_it(void **state)
 {
@@ -393,7 +393,10 @@ static void rdma_listen_backlog_limits_pending_requests(void **state)
 	ends_resolve(&ends);
 	ends_create_qp(ends.active);
 	assert_int_equal(rdma_connect(ends.active, NULL), 0);
-	/* A request for which there was no room is rejected, or is repeated until there is room; never both. */
+	/*
+	 * A request for which there was no room is rejected, or is repeated until there is room;
+	 * never both.
+	 */
 	event = cm_get(ends.server, RDMA_CM_EVENT_CONNECT_REQUEST);
 	assert_int_equal(event->param.conn.qp_num, extra->qp->qp_num);
 	assert_int_equal(rdma_destroy_id(event->id), 0);
@@ -459,7 +462,10 @@ static void rdma_disconnect_reports_event_on_both_sides(void **state)
 		assert_int_equal(rdma_disconnect(ids[0]), 0);
 		assert_int_equal(cm_qp_state(ids[0]), IBV_QPS_ERR);
 		cm_pass(channels[1], ids[1], RDMA_CM_EVENT_DISCONNECTED);
-		/* As documented, both sides call rdma_disconnect(). The first side gets its event when the second side has called it. */
+		/*
+		 * As documented, both sides call rdma_disconnect(). The first side gets its event
+		 * when the second side has called it.
+		 */
 		assert_int_equal(rdma_disconnect(ids[1]), 0);
 		assert_int_equal(cm_qp_state(ids[1]), IBV_QPS_ERR);
 		cm_pass(channels[0], ids[0], RDMA_CM_EVENT_DISCONNECTED);

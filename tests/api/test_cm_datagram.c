@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Ids of datagram QPs: how an id resolves the QP of another id, and which calls both then permit. */
+/*
+ * Ids of datagram QPs: how an id resolves the QP of another id, and which calls both then permit.
+ */
 
 #define SIDR_REQ_BYTES 180
 #define SIDR_REP_BYTES 136
@@ -236,8 +238,10 @@ static void rdma_connect_ud_without_listener_reports_unreachable(void **state)
 	ends_close(&ends);
 }
 
-/* The requests are reported as rejected: requests that the application did not take, and requests that it took without
- * a reply. */
+/*
+ * The requests are reported as rejected: requests that the application did not take, and requests
+ * that it took without a reply.
+ */
 static void rdma_destroy_id_ud_listener_rejects_requests(void **state)
 {
 	struct rdma_conn_param param = {0};
@@ -311,7 +315,10 @@ static void rdma_disconnect_ud_fails(void **state)
 	ends_close(&ends);
 }
 
-/* The application modifies its own QP with the attributes of rdma_init_qp_attr(), and passes its QPN to the call. */
+/*
+ * The application modifies its own QP with the attributes of rdma_init_qp_attr(), and passes its
+ * QPN to the call.
+ */
 static void rdma_init_qp_attr_ud_moves_own_qp(void **state)
 {
 	struct ibv_qp_init_attr init = {
@@ -356,7 +363,10 @@ static void rdma_init_qp_attr_ud_moves_own_qp(void **state)
 	ends_close(&ends);
 }
 
-/* A SIDR_REQ contains no QPN, so that the active side needs no QP and no parameters. A SIDR_REP contains one. */
+/*
+ * A SIDR_REQ contains no QPN, so that the active side needs no QP and no parameters. A SIDR_REP
+ * contains one.
+ */
 static void rdma_connect_ud_without_qp_and_parameters_succeeds(void **state)
 {
 	struct rdma_cm_event *event;

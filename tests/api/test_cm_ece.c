@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Enhanced connection establishment: vendor options in both directions, and a rejection because of them. */
+/*
+ * Enhanced connection establishment: vendor options in both directions, and a rejection because of
+ * them.
+ */
 #include "cm_fixture.h"
 
 #include <errno.h>

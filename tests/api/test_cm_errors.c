@@ -468,7 +468,10 @@ static void rdma_bind_addr_in_forked_child_fails(void **state)
 	ends_close(&ends);
 }
 
-/* In a child without a session. The daemon belongs to another user, or has reached its limit of sessions. */
+/*
+ * In a child without a session. The daemon belongs to another user, or has reached its limit of
+ * sessions.
+ */
 static bool is_turned_away(void *status)
 {
 	struct rdma_cm_id *id;

@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 /*
- * Events and event channels: waiting, acknowledgement, destruction, migration, and events that the application injects.
+ * Events and event channels: waiting, acknowledgement, destruction, migration, and events that the
+ * application injects.
  */
 
 #define JUMPS 200
@@ -122,7 +123,9 @@ static void rdma_get_cm_event_signal_fails_with_eintr(void **state)
 	(void)state;
 	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
 	assert_int_equal(pthread_create(&thread, NULL, wait_until_interrupted, channel), 0);
-	/* The thread may not be blocked yet: the signal is repeated until it interrupts the call. */
+	/*
+	 * The thread may not be blocked yet: the signal is repeated until it interrupts the call.
+	 */
 	do {
 		pthread_kill(thread, SIGUSR1);
 		sched_yield();
@@ -178,7 +181,10 @@ static void rdma_destroy_id_unacknowledged_event_waits(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* The CONNECT_REQUEST is the listener's event: the new id may be destroyed before its acknowledgement. */
+/*
+ * The CONNECT_REQUEST is the listener's event: the new id may be destroyed before its
+ * acknowledgement.
+ */
 static void rdma_destroy_id_of_unacknowledged_request_succeeds(void **state)
 {
 	struct ends ends;
@@ -357,7 +363,10 @@ static void jump_out(int signal)
 	(void)signal;
 	if (!may_jump)
 		return;
-	/* siglongjmp() unblocks the signal first: a handler that jumped again would leave the stack of this one in use. */
+	/*
+	 * siglongjmp() unblocks the signal first: a handler that jumped again would leave the stack
+	 * of this one in use.
+	 */
 	may_jump = 0;
 	siglongjmp(jump, 1);
 }
@@ -379,8 +388,8 @@ static void *send_signals(void *arg)
 }
 
 /*
- * The channel has no event. The signal handler longjmps out of a call that blocks indefinitely, or out of one of many
- * calls that do not block. The thread can be cancelled afterwards.
+ * The channel has no event. The signal handler longjmps out of a call that blocks indefinitely, or
+ * out of one of many calls that do not block. The thread can be cancelled afterwards.
  */
 static void jump_out_of_a_call(struct rdma_event_channel *channel)
 {
@@ -410,7 +419,10 @@ static void *exit_after_a_jump(void *channel)
 	pthread_exit(channel);
 }
 
-/* The abandoned call has left no cleanup handler, which pthread_exit() would call in a frame that is no more. */
+/*
+ * The abandoned call has left no cleanup handler, which pthread_exit() would call in a frame that
+ * is no more.
+ */
 static void rdma_get_cm_event_thread_may_exit_after_siglongjmp(void **state)
 {
 	struct sigaction action = {.sa_handler = jump_out}, before;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sequences of calls that the manual pages of both sides list, with nothing left out, and what the objects of a sequence
- * hold at its end.
+ * The sequences of calls that the manual pages of both sides list, with nothing left out, and what
+ * the objects of a sequence hold at its end.
  */
 #include "cm_fixture.h"
 
@@ -30,7 +30,9 @@ static struct ibv_qp_init_attr init_attr(void)
 	return attr;
 }
 
-/* The server of a sequence, which runs in a thread. The listener exists before the thread starts. */
+/*
+ * The server of a sequence, which runs in a thread. The listener exists before the thread starts.
+ */
 struct server {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener;
@@ -181,7 +183,10 @@ static void rdma_resolve_addr_literal_addresses_of_both_ends_bind_id(void **stat
 	rdma_destroy_event_channel(cm_event_channel);
 }
 
-/* The resolution keeps the address and the port to which the id is bound, and ignores another source, as on Linux. */
+/*
+ * The resolution keeps the address and the port to which the id is bound, and ignores another
+ * source, as on Linux.
+ */
 static void rdma_resolve_addr_bound_id_keeps_address_and_port(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
@@ -216,7 +221,8 @@ static void rdma_destroy_event_channel_closes_descriptor(void **state)
 }
 
 /*
- * Only rdma_disconnect() moves a QP to ERR. Manuals that promise it for both sides describe two calls; Linux does the same.
+ * Only rdma_disconnect() moves a QP to ERR. Manuals that promise it for both sides describe two
+ * calls; Linux does the same.
  */
 static void rdma_disconnect_qp_of_other_side_keeps_state(void **state)
 {
@@ -328,7 +334,10 @@ static void expect_padded(const struct rdma_ud_param *param, size_t field)
 		assert_int_equal(data[i], 0);
 }
 
-/* The datagram ids of RDMA_PS_IPOIB report the members of struct rdma_ud_param as those of RDMA_PS_UDP do. */
+/*
+ * The datagram ids of RDMA_PS_IPOIB report the members of struct rdma_ud_param as those of
+ * RDMA_PS_UDP do.
+ */
 static void rdma_get_cm_event_ipoib_established_has_ud_param(void **state)
 {
 	struct rdma_conn_param param = {.private_data = "q", .private_data_len = 1};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Information that an application asks for: addresses of names, endpoints from such addresses, the addresses of an id and the
- * devices; and the release of each.
+ * Information that an application asks for: addresses of names, endpoints from such addresses, the
+ * addresses of an id and the devices; and the release of each.
  */
 #include "cm_fixture.h"
 
@@ -195,7 +195,10 @@ static void free_a_list_of_three(void *arg)
 	rdma_freeaddrinfo(list);
 }
 
-/* The allocator's caches are full after the first steps: from then on the number of bytes in use is constant. */
+/*
+ * The allocator's caches are full after the first steps: from then on the number of bytes in use is
+ * constant.
+ */
 static void uses_constant_memory(void (*step)(void *arg), void *arg)
 {
 	size_t before;

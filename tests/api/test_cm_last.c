@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The last message before the end of a connection, with a receiver that gets DISCONNECTED before it polls its CQ. The
- * completion is kept if the receiver polls, and lost if it destroys the QP first (ADR 0021).
+ * The last message before the end of a connection, with a receiver that gets DISCONNECTED before it
+ * polls its CQ. The completion is kept if the receiver polls, and lost if it destroys the QP first
+ * (ADR 0021).
  */
 #include "cm_fixture.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Link-local addresses of two interfaces of one host, which a cable connects: the listener is bound to the address of one
- * interface, and the peer reaches it through the other.
+ * Link-local addresses of two interfaces of one host, which a cable connects: the listener is bound
+ * to the address of one interface, and the peer reaches it through the other.
  */
 #include "cm_fixture.h"
 #include "host.h"
@@ -84,7 +84,10 @@ static void send_one(struct rdma_cm_id *from, struct rdma_cm_id *to)
 	assert_int_equal(rdma_dereg_mr(sink), 0);
 }
 
-/* Connects through the interface `by` to a listener on the interface `at`, and sends in both directions. */
+/*
+ * Connects through the interface `by` to a listener on the interface `at`, and sends in both
+ * directions.
+ */
 static void connect_through(const char *text, const char *at, const char *by)
 {
 	struct sockaddr_storage addr = scoped(text, at);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* IPv4-mapped IPv6 addresses (RFC 4291 §2.5.5.2) work as IPv4, and are reported in the form that the application
- * used. */
+/*
+ * IPv4-mapped IPv6 addresses (RFC 4291 §2.5.5.2) work as IPv4, and are reported in the form that
+ * the application used.
+ */
 #include "cm_fixture.h"
 
 #include <errno.h>
@@ -129,8 +131,10 @@ static void rdma_resolve_addr_v4_mapped_addresses_keep_family(void **state)
 	assert_shows(rdma_get_peer_addr(id), &plain);
 	assert_int_equal(rdma_destroy_id(id), 0);
 
-	/* With :: as the source, an IPv4 peer is reached through its mapped address. The source is bound before the
-	 * call or passed to it. */
+	/*
+	 * With :: as the source, an IPv4 peer is reached through its mapped address. The source is
+	 * bound before the call or passed to it.
+	 */
 	id = cm_id(channel);
 	assert_int_equal(rdma_resolve_addr(id, sa(&any6), sa(&as_mapped), 1000), 0);
 	cm_pass(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED);

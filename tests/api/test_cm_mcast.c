@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast by the rdma_cm: which groups an id may join, and the delivery of datagrams to a group. */
+/*
+ * Multicast by the rdma_cm: which groups an id may join, and the delivery of datagrams to a group.
+ */
 #include "cm_fixture.h"
 
 #include <arpa/inet.h>
@@ -248,7 +250,9 @@ static void rdma_get_cm_event_multicast_join_attaches_qp(void **state)
 	/* The application has already left the group with its own call: not an error. */
 	assert_int_equal(leave(id, GROUP), 0);
 
-	/* Left before the join event was read: the event is discarded, and no group was attached. */
+	/*
+	 * Left before the join event was read: the event is discarded, and no group was attached.
+	 */
 	assert_int_equal(join(id, GROUP, NULL), 0);
 	assert_true(cm_readable(channel, 10000));
 	assert_int_equal(leave(id, GROUP), 0);

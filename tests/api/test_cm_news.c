@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events about failures and external changes: unresolvable and unreachable addresses, interfaces and addresses that
- * change or disappear. The end of the daemon is tested in test_cm_threads.c, unreachable hosts in test_cm_reach.c.
+ * Events about failures and external changes: unresolvable and unreachable addresses, interfaces
+ * and addresses that change or disappear. The end of the daemon is tested in test_cm_threads.c,
+ * unreachable hosts in test_cm_reach.c.
  */
 #include "cm_fixture.h"
 #include "host.h"
@@ -68,7 +69,10 @@ static void rdma_get_cm_event_addr_error_has_status(void **state)
 	check_unresolvable("239.77.0.1", -ENETUNREACH);
 }
 
-/* The addresses of an interface without a carrier are still local, but no destination is reachable through it. */
+/*
+ * The addresses of an interface without a carrier are still local, but no destination is reachable
+ * through it.
+ */
 static void rdma_resolve_addr_interface_down_reports_addr_error(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
@@ -107,8 +111,10 @@ static void open_to_request(struct ends *ends)
 	ends_create_qp(ends->passive);
 }
 
-/* The REP arrives when the QP can no longer be connected. The passive side was accepted, and gets an event for the
- * end. */
+/*
+ * The REP arrives when the QP can no longer be connected. The passive side was accepted, and gets
+ * an event for the end.
+ */
 static void rdma_get_cm_event_failing_qp_reports_connect_error(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -125,8 +131,9 @@ static void rdma_get_cm_event_failing_qp_reports_connect_error(void **state)
 }
 
 /*
- * The active side is destroyed before the request is answered. A second request follows the REJ of the first one: when its
- * CONNECT_REQUEST is returned, the daemon has processed the REJ, and has sent no event for it.
+ * The active side is destroyed before the request is answered. A second request follows the REJ of
+ * the first one: when its CONNECT_REQUEST is returned, the daemon has processed the REJ, and has
+ * sent no event for it.
  */
 static void rdma_accept_canceled_request_reports_rejected_afterwards(void **state)
 {
@@ -222,7 +229,9 @@ static void add_brief_interface(void)
 	host_wait_address(&addr);
 }
 
-/* A wildcard listener belongs to the whole host and is not affected by the removal of an interface. */
+/*
+ * A wildcard listener belongs to the whole host and is not affected by the removal of an interface.
+ */
 static void rdma_get_cm_event_removed_interface_reports_device_removal(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
@@ -270,8 +279,8 @@ static void check_no_event(struct rdma_event_channel *channel)
 }
 
 /*
- * The hardware address of an interface changes, and its IP address is removed. Only a bond's new hardware address has an event of the
- * rdma_cm. The connections stay established.
+ * The hardware address of an interface changes, and its IP address is removed. Only a bond's new
+ * hardware address has an event of the rdma_cm. The connections stay established.
  */
 static void rdma_get_cm_event_changed_address_reports_only_gid_change(void **state)
 {
@@ -300,7 +309,10 @@ static void rdma_get_cm_event_changed_address_reports_only_gid_change(void **sta
 	host_ip("link del brief0");
 }
 
-/* The route was resolved when the interface had a larger MTU. The request arrives; its QP cannot use the path. */
+/*
+ * The route was resolved when the interface had a larger MTU. The request arrives; its QP cannot
+ * use the path.
+ */
 static void accept_fails_if_the_path_mtu_exceeds_that_of_the_interface(void **state)
 {
 	struct sockaddr_storage addr = address(BRIEF);

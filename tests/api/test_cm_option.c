@@ -198,7 +198,10 @@ static void rdma_set_option_afonly_permits_other_family(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* Whether a listener at this wildcard address gets a request for this address; -1: the option is not set. */
+/*
+ * Whether a listener at this wildcard address gets a request for this address; -1: the option is
+ * not set.
+ */
 static bool accepts_from(sa_family_t family, int family_only, const struct sockaddr_storage *addr)
 {
 	struct sockaddr_storage any = {.ss_family = family};
@@ -321,7 +324,10 @@ static void rdma_set_option_ib_path_replaces_route(void **state)
 	attr = qp_attr(ends.active);
 	assert_int_equal(attr.path_mtu, IBV_MTU_512);
 	assert_int_equal(attr.ah_attr.grh.flow_label, 0x54321);
-	/* ibv_modify_qp() replaces the hop limit of the path record, 33, by that of the kernel's route. */
+	/*
+	 * ibv_modify_qp() replaces the hop limit of the path record, 33, by that of the kernel's
+	 * route.
+	 */
 	assert_int_equal(attr.ah_attr.grh.hop_limit, 64);
 	assert_int_equal(attr.ah_attr.grh.traffic_class, 0x18);
 	assert_int_equal(attr.ah_attr.sl, 3);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* struct rdma_conn_param: which members rdma_connect() and rdma_accept() use, and what the events and the QPs of both sides show. */
+/*
+ * struct rdma_conn_param: which members rdma_connect() and rdma_accept() use, and what the events
+ * and the QPs of both sides show.
+ */
 #include "cm_fixture.h"
 
 #include <errno.h>

@@ -212,7 +212,10 @@ static int (*const calls[CALLS])(struct rdma_cm_id *id) = {
 
 #define ALLOW(call) (1u << (call))
 
-/* The calls that succeed. The others fail with EINVAL, except that rdma_notify() of a connected id fails with EISCONN. */
+/*
+ * The calls that succeed. The others fail with EINVAL, except that rdma_notify() of a connected id
+ * fails with EISCONN.
+ */
 static const struct {
 	const char *name;
 	struct rdma_cm_id *(*enter)(struct ends *ends);

@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
-/* Queue pairs, completion queues and SRQs of an id, and connections whose QP the application modifies. */
+/*
+ * Queue pairs, completion queues and SRQs of an id, and connections whose QP the application
+ * modifies.
+ */
 
 static struct ibv_qp_init_attr init_attr(void)
 {
@@ -252,7 +255,10 @@ static void move(struct rdma_cm_id *id, struct ibv_qp *qp, enum ibv_qp_state sta
 	assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
 }
 
-/* Half of all QPNs away from a QP's: a process that has this QPN range later could not connect to the same host. */
+/*
+ * Half of all QPNs away from a QP's: a process that has this QPN range later could not connect to
+ * the same host.
+ */
 #define FAR_AWAY (1u << 23)
 
 static void rdma_connect_qpn_without_process_fails(void **state)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Unreachable peers and peers that do not reply. ICMP errors of hosts without usrdma are tested in
- * tests/programs/reach.py. */
+/*
+ * Unreachable peers and peers that do not reply. ICMP errors of hosts without usrdma are tested in
+ * tests/programs/reach.py.
+ */
 #include "cm_fixture.h"
 #include "host.h"
 #include "host_address.h"
@@ -55,7 +57,10 @@ static void a_local_route_over_roce_fails_too(void)
 	rdma_destroy_event_channel(channel);
 }
 
-/* Without UDP port 4791 no other host is reachable. Another socket must bind the port before the daemon does. */
+/*
+ * Without UDP port 4791 no other host is reachable. Another socket must bind the port before the
+ * daemon does.
+ */
 static void rdma_resolve_route_port_in_use_reports_route_error(void **state)
 {
 	struct sockaddr_in6 name = {.sin6_family = AF_INET6, .sin6_port = htons(ROCE_PORT)};
@@ -103,7 +108,9 @@ static void rdma_resolve_route_port_in_use_reports_route_error(void **state)
 #define ABSENT6		 "fd77::99"
 #define SHORT_TIMEOUT_MS 200
 
-/* The failure is reported within the timeout of the call, and not only by the connection attempt. */
+/*
+ * The failure is reported within the timeout of the call, and not only by the connection attempt.
+ */
 static void rdma_resolve_addr_absent_host_reports_addr_error(void **state)
 {
 	struct sockaddr_storage absent[2] = {address(ABSENT4), {.ss_family = AF_INET6}};
@@ -170,7 +177,10 @@ static void rdma_resolve_addr_host_behind_gateway_succeeds(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* An id that waits for its neighbour entry is destroyed, once alone and once with the last reference of its process. */
+/*
+ * An id that waits for its neighbour entry is destroyed, once alone and once with the last
+ * reference of its process.
+ */
 static void rdma_destroy_id_during_resolution_succeeds(void **state)
 {
 	struct rdma_event_channel *channel = cm_channel();
@@ -252,8 +262,10 @@ static void rdma_accept_peer_gone_reports_unreachable(void **state)
 	rdma_destroy_qp(ends.passive);
 	assert_int_equal(rdma_accept(ends.passive, &param), 0);
 	cm_fail(ends.server, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
-	/* The active side receives no reply. It waits for a minute if it repeated its request while the address existed
-	 * and received an MRA. */
+	/*
+	 * The active side receives no reply. It waits for a minute if it repeated its request while
+	 * the address existed and received an MRA.
+	 */
 	ends_close(&ends);
 }
 

@@ -101,7 +101,10 @@ static void rdma_connect_no_memory_fails_without_leak(void **state)
 	assert_non_null(mr);
 	ends_request(&ends, NULL);
 	starve_minus1(rdma_create_qp(ends.passive, NULL, &attr), ENOMEM);
-	/* If the queue pair cannot be modified, rdma_accept() fails, but the request can be rejected. */
+	/*
+	 * If the queue pair cannot be modified, rdma_accept() fails, but the request can be
+	 * rejected.
+	 */
 	shortage_of(ENOMEM, 1);
 	assert_minus1_errno(rdma_accept(ends.passive, NULL), ENOMEM);
 	assert_true(shortage_was_felt());

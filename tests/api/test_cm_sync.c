@@ -297,8 +297,9 @@ static void rdma_connect_ai_connect_precedes_private_data(void **state)
 }
 
 /*
- * Returns a synchronous id without a QP whose rdma_connect() was interrupted and whose request was then accepted. With O_NONBLOCK
- * the wait of a call ends with EAGAIN, as a signal ends it with EINTR.
+ * Returns a synchronous id without a QP whose rdma_connect() was interrupted and whose request was
+ * then accepted. With O_NONBLOCK the wait of a call ends with EAGAIN, as a signal ends it with
+ * EINTR.
  */
 static struct rdma_cm_id *connect_without_qp(struct ends *ends, struct rdma_conn_param *param)
 {

@@ -20,7 +20,10 @@
 #define READERS	    4
 #define WATCHED	    600
 
-/* Both sides of many connections on one channel, read by several threads. The context of an id is its index. */
+/*
+ * Both sides of many connections on one channel, read by several threads. The context of an id is
+ * its index.
+ */
 struct crowd {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener;
@@ -88,8 +91,8 @@ static void *crowd_read(void *arg)
 			continue;
 		}
 		/*
-		 * The ids of the passive side are destroyed when they are disconnected, while others are still
-		 * connecting.
+		 * The ids of the passive side are destroyed when they are disconnected, while
+		 * others are still connecting.
 		 */
 		if (event->event == RDMA_CM_EVENT_DISCONNECTED && !event->id->context)
 			to_destroy = event->id;
@@ -202,7 +205,10 @@ static void *take_events(void *arg)
 	return NULL;
 }
 
-/* The peer accepts or rejects, another thread reads the event, and this thread destroys the QP, or also the id. */
+/*
+ * The peer accepts or rejects, another thread reads the event, and this thread destroys the QP, or
+ * also the id.
+ */
 static void end_while_answered(struct ends *ends, int round)
 {
 	if (round % 2)
@@ -243,8 +249,10 @@ static void rdma_destroy_qp_during_get_cm_event_succeeds(void **state)
 	}
 }
 
-/* A reader that calls poll(2) first, as rping's does. When poll() reports an event, rdma_get_cm_event() must not
- * block. */
+/*
+ * A reader that calls poll(2) first, as rping's does. When poll() reports an event,
+ * rdma_get_cm_event() must not block.
+ */
 struct watcher {
 	struct rdma_event_channel *channel;
 	int over_fd;
@@ -273,7 +281,10 @@ static void *disconnect_peer(void *id)
 	return (void *)(intptr_t)rdma_disconnect(id);
 }
 
-/* One round: the peer disconnects, another thread waits for events, and this thread destroys the id. */
+/*
+ * One round: the peer disconnects, another thread waits for events, and this thread destroys the
+ * id.
+ */
 static void destroy_watched_id(struct watcher *watcher, int round)
 {
 	const uint64_t one = 1;

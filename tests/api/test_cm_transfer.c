@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls of <rdma/rdma_verbs.h> on a connection: each one transfers the bytes that its arguments name, and no others. */
+/*
+ * The calls of <rdma/rdma_verbs.h> on a connection: each one transfers the bytes that its arguments
+ * name, and no others.
+ */
 #include "cm_fixture.h"
 
 #include <errno.h>
@@ -7,7 +10,10 @@
 
 #define BYTES 96
 
-/* The two sides of a connection. Every buffer is registered for both sides with all rights of its kind. */
+/*
+ * The two sides of a connection. Every buffer is registered for both sides with all rights of its
+ * kind.
+ */
 struct transfer {
 	struct ends ends;
 	uint8_t near[BYTES]; /* memory of the active side */
@@ -79,7 +85,10 @@ static void received(struct rdma_cm_id *id, void *context, uint32_t bytes)
 	assert_ptr_equal((void *)(uintptr_t)wc.wr_id, context);
 }
 
-/* A connection carries messages: two sends fill two receives, and neither receive gets bytes of the other message. */
+/*
+ * A connection carries messages: two sends fill two receives, and neither receive gets bytes of the
+ * other message.
+ */
 static void rdma_post_send_two_messages_stay_separate(void **state)
 {
 	struct transfer transfer;
@@ -106,7 +115,10 @@ static void rdma_post_send_two_messages_stay_separate(void **state)
 	transfer_close(&transfer);
 }
 
-/* The side that accepted may send the first message: only iWARP requires that the other side sends it. */
+/*
+ * The side that accepted may send the first message: only iWARP requires that the other side sends
+ * it.
+ */
 static void rdma_post_send_passive_side_may_send_first(void **state)
 {
 	struct transfer transfer;

@@ -7,7 +7,10 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Ids of XRC: a sender and a receiver are connected, and messages name the SRQ to which they are sent. */
+/*
+ * Ids of XRC: a sender and a receiver are connected, and messages name the SRQ to which they are
+ * sent.
+ */
 
 static struct ibv_qp_init_attr init_attr(enum ibv_qp_type type)
 {
@@ -36,7 +39,10 @@ static struct rdma_addrinfo *info_of(struct sockaddr_storage *addr, enum rdma_po
 	return info;
 }
 
-/* The receiving side, in a thread: receives one message, and passes the number of its SRQ in rdma_accept(). */
+/*
+ * The receiving side, in a thread: receives one message, and passes the number of its SRQ in
+ * rdma_accept().
+ */
 struct receiver {
 	struct rdma_cm_id *listener;
 	pthread_t thread;

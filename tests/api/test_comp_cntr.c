@@ -50,7 +50,10 @@ static uint64_t failed(struct ibv_comp_cntr *counter)
 	return value;
 }
 
-/* Reads the counter, without any other call, until it has reached a value. Both values must then be as given. */
+/*
+ * Reads the counter, without any other call, until it has reached a value. Both values must then be
+ * as given.
+ */
 static void expect(struct ibv_comp_cntr *counter, uint64_t wanted_done, uint64_t wanted_failed)
 {
 	time_t start = time(NULL);
@@ -76,8 +79,10 @@ static void ibv_query_comp_cntr_caps_lists_every_operation(void **state)
 	assert_true(caps.max_counters > 0);
 	assert_true(caps.max_value == UINT64_MAX);
 	assert_int_equal(caps.supported_qp_attach_ops, ALL_OPS);
-	/* A program compiled with a longer structure reads 0 in its later fields; in a program with a shorter one the
-	 * memory after it is unchanged. */
+	/*
+	 * A program compiled with a longer structure reads 0 in its later fields; in a program with
+	 * a shorter one the memory after it is unchanged.
+	 */
 	memset(&longer, 0xff, sizeof(longer));
 	assert_int_equal(_ibv_query_comp_cntr_caps(api->ctx, &longer.caps, sizeof(longer)), 0);
 	assert_int_equal(longer.newer, 0);
@@ -262,7 +267,10 @@ static void post_recv(struct counted *counted)
 	post_recv_ok(&counted->pair.b, &recv, 1, 2);
 }
 
-/* Over the network, a READ of more than 30 packets is several READ requests, which together are counted once. */
+/*
+ * Over the network, a READ of more than 30 packets is several READ requests, which together are
+ * counted once.
+ */
 #define READ_BYTES 60000
 
 static void rc_counts(struct api *api, enum ibv_comp_cntr_type type)
@@ -339,7 +347,9 @@ static void ibv_qp_attach_comp_cntr_failed_and_flushed_wrs_are_errors(void **sta
 	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &counted.pair.b, 0, 1);
 	wr.wr.rdma.rkey ^= 0x100;
 	post_send_ok(&counted.pair.a, &wr);
-	/* Errors count work requests, whatever the unit: the WRITE, and the two flushed receives. */
+	/*
+	 * Errors count work requests, whatever the unit: the WRITE, and the two flushed receives.
+	 */
 	expect(counted.a_write, 0, 1);
 	expect(counted.b_write, 0, 1);
 	expect(counted.b_recv, 0, 2);

@@ -61,7 +61,10 @@ static void ibv_destroy_cq_with_qp_fails_with_ebusy(void **state)
 	pair_close(&pair);
 }
 
-/* In rdma-core the kernel returns these errors, so that errno has the value also. Programs call perror(). */
+/*
+ * In rdma-core the kernel returns these errors, so that errno has the value also. Programs call
+ * perror().
+ */
 static void calls_that_return_an_errno_set_errno(void **state)
 {
 	struct pair_options options = {.stays_unconnected = true};
@@ -329,7 +332,10 @@ static void ibv_poll_cq_overrun_reports_cq_err(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-/* A CQ overflow moves a QP with a lost completion to ERR and raises an event; its other queue is flushed as usual. */
+/*
+ * A CQ overflow moves a QP with a lost completion to ERR and raises an event; its other queue is
+ * flushed as usual.
+ */
 static void ibv_poll_cq_overrun_moves_qp_to_err(void **state)
 {
 	struct ibv_recv_wr recv = {.wr_id = 7}, *bad_recv;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Threads that wait in ibv_get_cq_event() run the transports themselves (docs/adr/0045): signals, cancellation, several
- * waiters, and the return of this work to the engine thread.
+ * Threads that wait in ibv_get_cq_event() run the transports themselves (docs/adr/0045): signals,
+ * cancellation, several waiters, and the return of this work to the engine thread.
  */
 
 #include "asan_frames.h"
@@ -195,7 +195,10 @@ static void ibv_get_cq_event_interrupting_handler_fails_with_eintr(void **state)
 	waiting_close(&waiting);
 }
 
-/* After the cancellation the engine thread does the work: a WRITE to this process completes without a waiting thread. */
+/*
+ * After the cancellation the engine thread does the work: a WRITE to this process completes without
+ * a waiting thread.
+ */
 static void ibv_get_cq_event_cancelled_waiter_leaves_engine_usable(void **state)
 {
 	struct waiting waiting, other;

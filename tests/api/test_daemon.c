@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Failures of the device's environment: the daemon, the interface, the route to a peer. The cases kill the daemon
- * several times; the next client starts a new one.
+ * Failures of the device's environment: the daemon, the interface, the route to a peer. The cases
+ * kill the daemon several times; the next client starts a new one.
  */
 
 #include "fixture.h"
@@ -77,7 +77,10 @@ static void open_until_lost(struct ibv_context *first)
 	}
 }
 
-/* A context that is created while the engine thread detects the end of the daemon gets the event, too. */
+/*
+ * A context that is created while the engine thread detects the end of the daemon gets the event,
+ * too.
+ */
 static void ibv_open_device_while_daemon_dies_reports_device_fatal(void **state)
 {
 	(void)state;
@@ -105,7 +108,10 @@ static void ibv_open_device_rejected_by_daemon_fails(void **state)
 	(void)state;
 	api_open(&api);
 	lose_daemon(api.ctx);
-	/* A daemon of another version, a daemon of another user, a daemon that serves too many users. */
+	/*
+	 * A daemon of another version, a daemon of another user, a daemon that serves too many
+	 * users.
+	 */
 	impostor_start(&impostor, -EPROTO);
 	assert_null_errno(ibv_get_device_list(NULL), EPROTO);
 	assert_null_errno(ibv_open_device(api.ctx->device), EPROTO);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The peer process stops, spins or is killed: the effect on one-sided operations, and on operations that wait for its
- * response. */
+/*
+ * The peer process stops, spins or is killed: the effect on one-sided operations, and on operations
+ * that wait for its response.
+ */
 
 #include "link.h"
 
@@ -39,8 +41,9 @@ static void ibv_post_send_write_to_stopped_target_completes(void **state)
 		link_close(&link);
 	}
 	/*
-	 * A stopped process executes no operation: the requester accesses its memory. The requester has not mapped this memory,
-	 * so it copies by system calls, which do not divide single bytes on any processor (docs/adr/0071).
+	 * A stopped process executes no operation: the requester accesses its memory. The requester
+	 * has not mapped this memory, so it copies by system calls, which do not divide single
+	 * bytes on any processor (docs/adr/0071).
 	 */
 	link_open(&link, &api, PEER_PLAIN, (struct pair_options){0});
 	one_sided_work_goes_on(&link, 1);
@@ -52,7 +55,10 @@ static void ibv_post_send_write_to_stopped_target_completes(void **state)
 	link_close(&link);
 }
 
-/* The peer is killed while we WRITE into its memory: the failure is that of a dead peer, not an access error. */
+/*
+ * The peer is killed while we WRITE into its memory: the failure is that of a dead peer, not an
+ * access error.
+ */
 static void ibv_post_send_write_to_killed_target_fails(void **state)
 {
 	(void)state;
@@ -79,7 +85,10 @@ static void ibv_post_send_write_to_killed_target_fails(void **state)
 	}
 }
 
-/* The peer is killed: outstanding work requests fail immediately, and the others are flushed in order. */
+/*
+ * The peer is killed: outstanding work requests fail immediately, and the others are flushed in
+ * order.
+ */
 static void death_ends_what_waits(struct link *link)
 {
 	struct ibv_sge sge = sge_of(link->side, 0, 64);
@@ -112,8 +121,10 @@ static void connect_peer_only(struct link *link)
 	peer_recv(&link->peer, 0, 64, 1);
 }
 
-/* The target has no free descriptor for the pair when the daemon connects the processes: our SEND fails. Once it has a
- * descriptor, a new QP reaches it. */
+/*
+ * The target has no free descriptor for the pair when the daemon connects the processes: our SEND
+ * fails. Once it has a descriptor, a new QP reaches it.
+ */
 static void ibv_modify_qp_target_without_descriptors_fails(void **state)
 {
 	struct peer_command starve = {.op = PEER_STARVE, .value = 1};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Memory registered by a descriptor: accepted descriptors, equal contents for peers and the owner, and no crash of a
- * process.
+ * Memory registered by a descriptor: accepted descriptors, equal contents for peers and the owner,
+ * and no crash of a process.
  */
 
 #include "fixture.h"
@@ -58,8 +58,10 @@ static int sealed_file(int seals)
 	return fd;
 }
 
-/* Memory that only its owner can read, and no other process through the kernel (memfd_secret). -1: not supported by
- * this kernel. */
+/*
+ * Memory that only its owner can read, and no other process through the kernel (memfd_secret). -1:
+ * not supported by this kernel.
+ */
 static int secret_file(void)
 {
 	int fd = (int)syscall(SYS_memfd_secret, 0);
@@ -77,8 +79,10 @@ static uint8_t *map(int fd)
 	return at;
 }
 
-/* The MR of side b is registered by the descriptor. It is the target of WRITE, READ and atomics, and the buffer of
- * receives and sends. */
+/*
+ * The MR of side b is registered by the descriptor. It is the target of WRITE, READ and atomics,
+ * and the buffer of receives and sends.
+ */
 static void every_operation_on(int fd)
 {
 	uint8_t *file = map(fd);
@@ -272,7 +276,10 @@ static int probe(const char *name, size_t length)
 	return error;
 }
 
-/* NCCL probes with length 0, UCX with the size of a page. EBADF promises that the memory of GPUs can be registered. */
+/*
+ * NCCL probes with length 0, UCX with the size of a page. EBADF promises that the memory of GPUs
+ * can be registered.
+ */
 static void ibv_reg_dmabuf_mr_probe_succeeds_with_gpu_yes_only(void **state)
 {
 	(void)state;
@@ -282,7 +289,10 @@ static void ibv_reg_dmabuf_mr_probe_succeeds_with_gpu_yes_only(void **state)
 	assert_int_equal(probe(GPU_DEVICE, 4096), EBADF);
 }
 
-/* Makes mmap(2) of this descriptor fail, as the driver of a GPU does, for the calling thread and until the process ends. */
+/*
+ * Makes mmap(2) of this descriptor fail, as the driver of a GPU does, for the calling thread and
+ * until the process ends.
+ */
 static void refuse_mapping(int fd, int error)
 {
 	const struct sock_filter filter[] = {
@@ -315,7 +325,10 @@ static void ibv_reg_dmabuf_mr_unmappable_memory_is_not_supported(void **state)
 	}
 }
 
-/* CUDA reserves the addresses of device memory with PROT_NONE. EFAULT is the result of ibv_reg_mr(3) for such memory on Linux. */
+/*
+ * CUDA reserves the addresses of device memory with PROT_NONE. EFAULT is the result of
+ * ibv_reg_mr(3) for such memory on Linux.
+ */
 static void ibv_reg_mr_reserved_addresses_of_a_gpu_fail(void **state)
 {
 	uint8_t *at = mmap(NULL, FILE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,

@@ -165,8 +165,10 @@ static void ibv_alloc_null_mr_discards_writes_and_reads_zero(void **state)
 	pair_open(&pair, api, NULL);
 	memset(pair.b.buf, 0xff, SIDE_BUF_BYTES);
 	fill_pattern(pair.a.buf, 64, 4);
-	/* 32 bytes from the null MR, which are zero, then 32 bytes of the buffer; the receiver discards the first
-	 * 16. */
+	/*
+	 * 32 bytes from the null MR, which are zero, then 32 bytes of the buffer; the receiver
+	 * discards the first 16.
+	 */
 	sges[0] = (struct ibv_sge){.addr = 12345, .length = 32, .lkey = null->lkey};
 	sges[1] = sge_of(&pair.a, 0, 32);
 	recv[0] = (struct ibv_sge){.addr = 0, .length = 16, .lkey = null->lkey};
@@ -180,7 +182,10 @@ static void ibv_alloc_null_mr_discards_writes_and_reads_zero(void **state)
 	for (int i = 0; i < 16; i++)
 		assert_int_equal(pair.b.buf[i], 0);
 	assert_memory_equal(pair.b.buf + 16, pair.a.buf, 32);
-	/* Data that a READ scatters to the null MR is discarded, and a later gather from it is zero. */
+	/*
+	 * Data that a READ scatters to the null MR is discarded, and a later gather from it is
+	 * zero.
+	 */
 	wr = send_wr(IBV_WR_RDMA_READ, sges, &pair.b, 0, 3);
 	post_send_ok(&pair.a, &wr);
 	wc_expect(pair.a.cq, 3, IBV_WC_SUCCESS);
@@ -194,8 +199,8 @@ static void ibv_alloc_null_mr_discards_writes_and_reads_zero(void **state)
 }
 
 /*
- * A null region is for local use: ibv_alloc_null_mr(3) says that it is not exposed as an rkey. perftest's
- * --use-null-mr sends the lkey to the peer as an rkey nevertheless.
+ * A null region is for local use: ibv_alloc_null_mr(3) says that it is not exposed as an rkey.
+ * perftest's --use-null-mr sends the lkey to the peer as an rkey nevertheless.
  */
 static void ibv_alloc_null_mr_remote_write_fails(void **state)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Asynchronous events: those of ports and devices after real changes of links, addresses and the daemon, those of queue
- * pairs that no other test covers, and the wait of destroying calls. docs/events.md lists the cause of each event.
+ * Asynchronous events: those of ports and devices after real changes of links, addresses and the
+ * daemon, those of queue pairs that no other test covers, and the wait of destroying calls.
+ * docs/events.md lists the cause of each event.
  */
 
 #include "fixture.h"
@@ -121,7 +122,9 @@ static void ibv_get_async_event_address_change_reports_gid_change(void **state)
 	assert_int_equal(ibv_close_device(ctx), 0);
 }
 
-/* The interface is deleted: the device is gone, its objects can be destroyed, other devices work. */
+/*
+ * The interface is deleted: the device is gone, its objects can be destroyed, other devices work.
+ */
 static void ibv_get_async_event_removed_interface_reports_device_fatal(void **state)
 {
 	struct ibv_async_event event;
@@ -151,8 +154,10 @@ static void ibv_get_async_event_removed_interface_reports_device_fatal(void **st
 	assert_int_equal(ibv_close_device(ctx), 0);
 }
 
-/* The buffer of a receive or the target of a WRITE was unmapped: the peer's request was valid, but the queue pair
- * fails. */
+/*
+ * The buffer of a receive or the target of a WRITE was unmapped: the peer's request was valid, but
+ * the queue pair fails.
+ */
 static void ibv_get_async_event_unmapped_memory_reports_qp_fatal(void **state)
 {
 	struct pair pair;
@@ -183,8 +188,8 @@ static void ibv_get_async_event_unmapped_memory_reports_qp_fatal(void **state)
 }
 
 /*
- * The application does not poll, so that the engine thread executes the message. The memory is registered, as in UCX, which frees the
- * buffers of receives before it destroys the queue pair.
+ * The application does not poll, so that the engine thread executes the message. The memory is
+ * registered, as in UCX, which frees the buffers of receives before it destroys the queue pair.
  */
 static void ibv_post_recv_unmapped_memory_fails_without_a_poll(void **state)
 {
@@ -222,7 +227,10 @@ static void ibv_post_recv_unmapped_memory_fails_without_a_poll(void **state)
 	pair_close(&pair);
 }
 
-/* An event that the test has read and not acknowledged yet, and the thread of the destroying call that waits for it. */
+/*
+ * An event that the test has read and not acknowledged yet, and the thread of the destroying call
+ * that waits for it.
+ */
 struct destroyer {
 	int (*destroy)(void *object);
 	void *object;
@@ -296,7 +304,10 @@ static struct ibv_async_event fetch(enum ibv_event_type type)
 	return event;
 }
 
-/* An SRQ below its limit, and a queue pair of this SRQ in ERR: SRQ_LIMIT_REACHED and QP_LAST_WQE_REACHED. */
+/*
+ * An SRQ below its limit, and a queue pair of this SRQ in ERR: SRQ_LIMIT_REACHED and
+ * QP_LAST_WQE_REACHED.
+ */
 static void raise_srq_and_qp_events(struct pair *pair, struct ibv_srq *srq)
 {
 	struct ibv_srq_attr attr = {.srq_limit = 2};
@@ -358,7 +369,10 @@ static void ibv_destroy_srq_removes_unread_events(void **state)
 	async_none(api.ctx);
 }
 
-/* A CQ with room for one completion gets two: CQ_ERR, for whose acknowledgement ibv_destroy_cq() waits. */
+/*
+ * A CQ with room for one completion gets two: CQ_ERR, for whose acknowledgement ibv_destroy_cq()
+ * waits.
+ */
 static void ibv_destroy_cq_unacknowledged_cq_err_waits(void **state)
 {
 	struct ibv_async_event event;
@@ -385,8 +399,10 @@ static void ibv_destroy_cq_unacknowledged_cq_err_waits(void **state)
 	async_none(api.ctx);
 }
 
-/* When the daemon is killed all devices are lost: each context gets an event, no call hangs, and a new device list uses
- * a new daemon. */
+/*
+ * When the daemon is killed all devices are lost: each context gets an event, no call hangs, and a
+ * new device list uses a new daemon.
+ */
 static void ibv_get_async_event_dead_daemon_reports_device_fatal(void **state)
 {
 	struct ibv_context *second = host_open(ibv_get_device_name(api.ctx->device));
@@ -415,7 +431,10 @@ static void ibv_get_async_event_dead_daemon_reports_device_fatal(void **state)
 	async_none(api.ctx);
 }
 
-/* A child has copies of the objects that lost their daemon, too: it can destroy them, and no call waits. */
+/*
+ * A child has copies of the objects that lost their daemon, too: it can destroy them, and no call
+ * waits.
+ */
 static int child_destroys(struct pair *pair, struct ibv_srq *srq)
 {
 	struct ibv_async_event event;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The extended calls to post and to poll: ibv_wr_* on a struct ibv_qp_ex, ibv_start_poll() on a struct ibv_cq_ex. */
+/*
+ * The extended calls to post and to poll: ibv_wr_* on a struct ibv_qp_ex, ibv_start_poll() on a
+ * struct ibv_cq_ex.
+ */
 #include "fixture.h"
 
 #include <arpa/inet.h>

@@ -74,7 +74,10 @@ static void ibv_post_send_atomic_write_stores_eight_bytes(void **state)
 	pair_close(&pair);
 }
 
-/* Order with preceding and following work requests, with more requests than may be outstanding at once. */
+/*
+ * Order with preceding and following work requests, with more requests than may be outstanding at
+ * once.
+ */
 static void ibv_post_send_flush_and_atomic_write_keep_order(void **state)
 {
 	struct pair_options options = FLUSHABLE;
@@ -207,7 +210,10 @@ static void ibv_post_send_invalid_atomic_write_fails(void **state)
 	wc_expect(pair.a.cq, 6, IBV_WC_LOC_PROT_ERR);
 	pair_close(&pair);
 
-	/* It needs the right of a WRITE, of region and queue pair; the right of atomics is not sufficient. */
+	/*
+	 * It needs the right of a WRITE, of region and queue pair; the right of atomics is not
+	 * sufficient.
+	 */
 	options.mr_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 	pair_open(&pair, *state, &options);
 	assert_int_equal(post_atomic_write(&pair, 0, pair.b.mr->rkey, bytes), 0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * fork() at any time in a program of many threads: children and their children can open the device again and use it,
- * and the parent is not affected. A child's use of its parent's objects is tested in test_process.c.
+ * fork() at any time in a program of many threads: children and their children can open the device
+ * again and use it, and the parent is not affected. A child's use of its parent's objects is tested
+ * in test_process.c.
  */
 
 #include "fixture.h"
@@ -18,8 +19,8 @@
 #include <unistd.h>
 
 /*
- * ThreadSanitizer confuses a child's first thread with a thread of the parent, if the C library reuses that thread's
- * stack.
+ * ThreadSanitizer confuses a child's first thread with a thread of the parent, if the C library
+ * reuses that thread's stack.
  */
 #ifdef __SANITIZE_THREAD__
 #define CHILDREN_MAY_HAVE_THREADS false
@@ -28,9 +29,10 @@
 #endif
 
 /*
- * gcc 12's AddressSanitizer does not lock its allocator at fork(). A child hangs in its first malloc() if another thread was
- * in malloc() at that moment. With it, make_and_destroy() is therefore between two iterations when the process forks. A
- * starting thread allocates as well, so in every build the first fork() follows the start of all threads (`started`).
+ * gcc 12's AddressSanitizer does not lock its allocator at fork(). A child hangs in its first
+ * malloc() if another thread was in malloc() at that moment. With it, make_and_destroy() is
+ * therefore between two iterations when the process forks. A starting thread allocates as well, so
+ * in every build the first fork() follows the start of all threads (`started`).
  */
 #ifdef __SANITIZE_ADDRESS__
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
@@ -92,7 +94,9 @@ static void ibv_fork_init_is_not_needed(void **state)
 	pair_close(&pair);
 }
 
-/* One WRITE over a pair; returns whether it succeeded, without asserting: for threads and children. */
+/*
+ * One WRITE over a pair; returns whether it succeeded, without asserting: for threads and children.
+ */
 static bool write_once(struct pair *pair, uint64_t number)
 {
 	struct ibv_sge sge = sge_of(&pair->a, 0, 4000);
@@ -153,7 +157,10 @@ static void *make_and_destroy(void *arg)
 	return is_wrong ? arg : NULL;
 }
 
-/* In a child: opens a device and uses it. `generations`: how many more generations of children follow. */
+/*
+ * In a child: opens a device and uses it. `generations`: how many more generations of children
+ * follow.
+ */
 static int live(int generations)
 {
 	struct ibv_pd *none = ibv_alloc_pd(api.ctx);
@@ -199,8 +206,10 @@ static int count_sockets(void)
 
 static int sockets_at_start;
 
-/* No connection to the daemon or to a peer and no RoCE socket stays open in a child: the other ends must detect the end
- * of the parent. */
+/*
+ * No connection to the daemon or to a peer and no RoCE socket stays open in a child: the other ends
+ * must detect the end of the parent.
+ */
 static void fork_child_keeps_no_socket(void **state)
 {
 	struct pair pair;
@@ -226,7 +235,10 @@ static void fork_child_keeps_no_socket(void **state)
 #define TWIN_WINDOWS 4
 #define TWIN_QPS     4
 
-/* Every process has its own range of QPNs and SRQ numbers; these low bits are independent of the range. */
+/*
+ * Every process has its own range of QPNs and SRQ numbers; these low bits are independent of the
+ * range.
+ */
 #define LOW_BITS 0xfffu
 #define KEY_BITS 0xffu /* bits of a window's rkey that change with each bind */
 
@@ -294,8 +306,9 @@ static struct names names_of_child(void)
 }
 
 /*
- * Children of one process begin with the same memory. With an inherited random generator, or with counters from a fixed
- * start, all three would have the same numbers; by chance this happens less than once in five million runs.
+ * Children of one process begin with the same memory. With an inherited random generator, or with
+ * counters from a fixed start, all three would have the same numbers; by chance this happens less
+ * than once in five million runs.
  */
 static void fork_children_have_different_numbers(void **state)
 {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* One device, domain, region and device memory under several handles: within a process, and in another process. */
+/*
+ * One device, domain, region and device memory under several handles: within a process, and in
+ * another process.
+ */
 
 #include "fixture.h"
 
@@ -88,7 +91,10 @@ static void ibv_import_mr_has_keys_of_mr(void **state)
 
 	(void)state;
 	import_api(&imported);
-	/* The queue pairs are created on the imported domain and the region on the first one, and vice versa. */
+	/*
+	 * The queue pairs are created on the imported domain and the region on the first one, and
+	 * vice versa.
+	 */
 	pair_open(&pair, &imported, NULL);
 	mr = ibv_reg_mr(api.pd, pair.a.buf, SIDE_BUF_BYTES, ALL_ACCESS);
 	assert_non_null(mr);
@@ -341,7 +347,10 @@ static int receive_handles(int sock, struct handles *handles)
 
 static int sock_of_importer;
 
-/* In the other process: the imported context works, but the objects of the first process are not accessible. */
+/*
+ * In the other process: the imported context works, but the objects of the first process are not
+ * accessible.
+ */
 static void ibv_import_device_in_other_process_imports_device_only(void **state)
 {
 	struct handles handles;

@@ -28,7 +28,10 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* An address range of the longest message and one page, which maps the same few megabytes repeatedly. */
+/*
+ * An address range of the longest message and one page, which maps the same few megabytes
+ * repeatedly.
+ */
 static uint8_t *map_window(void)
 {
 	size_t bytes = MESSAGE_BYTES + WINDOW_BYTES;
@@ -309,7 +312,10 @@ static void ibv_close_device_with_objects_stops_them(void **state)
 	assert_int_equal(qp_to_rtr(here.a.qp, &api, left.a.qp->qp_num), 0);
 	assert_int_equal(qp_to_rtr(left.a.qp, &other, here.a.qp->qp_num), 0);
 	assert_int_equal(qp_to_rts(here.a.qp, 1, 0), 0);
-	/* ibv_close_device(3) requests that all objects are destroyed before, but does not enforce it. */
+	/*
+	 * ibv_close_device(3) requests that all objects are destroyed before, but does not enforce
+	 * it.
+	 */
 	assert_int_equal(ibv_close_device(other.ctx), 0);
 	sge = sge_of(&here.a, 0, 8);
 	wr = send_wr(IBV_WR_RDMA_WRITE, &sge, &left.a, 0, 1);
@@ -320,7 +326,10 @@ static void ibv_close_device_with_objects_stops_them(void **state)
 	assert_int_equal(ibv_dealloc_pd(other.pd), 0);
 }
 
-/* With max_rd_atomic 0 one READ or atomic may be outstanding, as with NICs, so that none waits indefinitely. */
+/*
+ * With max_rd_atomic 0 one READ or atomic may be outstanding, as with NICs, so that none waits
+ * indefinitely.
+ */
 static void ibv_modify_qp_max_rd_atomic_0_permits_one_atomic(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};

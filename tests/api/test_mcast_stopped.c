@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Multicast groups that a daemon of another user joins for this process. While the daemon is stopped, only
- * ibv_attach_mcast() waits for it. The daemon's memberships are those of the process's queue pairs.
+ * Multicast groups that a daemon of another user joins for this process. While the daemon is
+ * stopped, only ibv_attach_mcast() waits for it. The daemon's memberships are those of the
+ * process's queue pairs.
  */
 
 #include "fixture.h"
@@ -17,7 +18,10 @@
 #define ROUNDS 500
 /* The send buffer of the connection to the daemon has room for about half as many requests. */
 #define MANY 500
-/* The reply to a request to join this group proves that the daemon has processed all earlier requests. */
+/*
+ * The reply to a request to join this group proves that the daemon has processed all earlier
+ * requests.
+ */
 #define FENCE 0xff00u
 
 static struct api api;
@@ -58,7 +62,10 @@ static int detach(struct ibv_qp *qp, uint32_t number)
 	return ibv_detach_mcast(qp, &gid, 0);
 }
 
-/* The number of groups of 239.77.0.0/16 from `first` to `last` that a socket of this namespace has joined. */
+/*
+ * The number of groups of 239.77.0.0/16 from `first` to `last` that a socket of this namespace has
+ * joined.
+ */
 static unsigned int joined_count(uint32_t first, uint32_t last)
 {
 	FILE *file = fopen("/proc/net/igmp", "re");
@@ -207,7 +214,10 @@ static void detach_many(struct ibv_qp *qp)
 		assert_int_equal(detach(qp, 0x100 + i), 0);
 }
 
-/* The requests that do not fit into the send buffer are sent later, also if this process sends no other request. */
+/*
+ * The requests that do not fit into the send buffer are sent later, also if this process sends no
+ * other request.
+ */
 static void ibv_attach_mcast_stopped_daemon_groups_are_left_after_send_buffer_was_full(void **state)
 {
 	struct pair qps;
@@ -223,7 +233,10 @@ static void ibv_attach_mcast_stopped_daemon_groups_are_left_after_send_buffer_wa
 		sched_yield();
 }
 
-/* A thread that waits for the daemon uses the connection. The queued requests are sent before the next join. */
+/*
+ * A thread that waits for the daemon uses the connection. The queued requests are sent before the
+ * next join.
+ */
 static void ibv_attach_mcast_stopped_daemon_groups_are_left_while_thread_attaches(void **state)
 {
 	struct attacher attacher;

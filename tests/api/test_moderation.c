@@ -39,7 +39,10 @@ static int moderate(struct ibv_cq *cq, uint16_t count, uint16_t period_us)
 	return ibv_modify_cq(cq, &attr);
 }
 
-/* One completion in a's CQ, which is polled. Its effect on the channel has occurred before the poll. */
+/*
+ * One completion in a's CQ, which is polled. Its effect on the channel has occurred before the
+ * poll.
+ */
 static void complete_one(struct moderated *m)
 {
 	struct ibv_sge sge = sge_of(&m->pair.a, 0, 8);

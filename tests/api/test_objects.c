@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What programs may assume about memory regions and completion queues: any memory may be registered, and one CQ may serve many
- * queues. */
+/*
+ * What programs may assume about memory regions and completion queues: any memory may be
+ * registered, and one CQ may serve many queues.
+ */
 #include "fixture.h"
 
 #include <stdio.h>
@@ -130,7 +132,10 @@ static void connect_to(struct ibv_qp *qp, struct api *api, struct ibv_qp *peer)
 	assert_int_equal(qp_to_rts(qp, 7, 7), 0);
 }
 
-/* Four work queues of two QPs report to one CQ. The completion names the QP and, by its opcode, the queue. */
+/*
+ * Four work queues of two QPs report to one CQ. The completion names the QP and, by its opcode, the
+ * queue.
+ */
 static void ibv_poll_cq_shared_cq_names_qp_and_queue(void **state)
 {
 	struct ibv_recv_wr recv = {.wr_id = 20}, *bad_recv;

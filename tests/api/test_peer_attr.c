@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Attributes of a queue pair that have to agree with those of its peer: max_rd_atomic with max_dest_rd_atomic, and path_mtu. The
- * same operations fail in the same way over every transport.
+ * Attributes of a queue pair that have to agree with those of its peer: max_rd_atomic with
+ * max_dest_rd_atomic, and path_mtu. The same operations fail in the same way over every transport.
  */
 #include "fixture.h"
 
 #include <string.h>
 
-/* ibv_wc.vendor_err, as listed in docs/completion-errors.md. A NAK of RoCE has one code for several causes. */
+/*
+ * ibv_wc.vendor_err, as listed in docs/completion-errors.md. A NAK of RoCE has one code for several
+ * causes.
+ */
 enum { REASON_QP_ACCESS = 11, REASON_READ_DEPTH = 24, REASON_PATH_MTU = 25 };
 
 static struct api api;
@@ -143,7 +146,10 @@ static void ibv_post_send_to_max_dest_rd_atomic_0_completes_with_rem_inv_req_err
 	}
 }
 
-/* The READs of one list are outstanding at the same time: one after the first exceeds the depth of the peer. */
+/*
+ * The READs of one list are outstanding at the same time: one after the first exceeds the depth of
+ * the peer.
+ */
 static void ibv_post_send_above_max_dest_rd_atomic_completes_with_rem_inv_req_err(void **state)
 {
 	static const struct attr ours = {IBV_MTU_1024, MANY, 4}, peer = {IBV_MTU_1024, 4, 1};
@@ -193,7 +199,10 @@ static void ibv_post_send_within_max_dest_rd_atomic_succeeds(void **state)
 	}
 }
 
-/* One operation after the other never exceeds the depth of the peer, whatever the requester permits itself. */
+/*
+ * One operation after the other never exceeds the depth of the peer, whatever the requester permits
+ * itself.
+ */
 static void ibv_post_send_one_read_at_a_time_succeeds(void **state)
 {
 	static const struct attr ours = {IBV_MTU_1024, MANY, 4}, peer = {IBV_MTU_1024, 4, 1};
@@ -251,7 +260,10 @@ static void rc_message(struct pair *pair, enum ibv_wr_opcode opcode, uint32_t le
 		assert_arrived(pair, opcode, length);
 		return;
 	}
-	/* The responder refuses the first packet of a message; the requester does not accept that of a READ response. */
+	/*
+	 * The responder refuses the first packet of a message; the requester does not accept that
+	 * of a READ response.
+	 */
 	wc = wc_expect(pair->a.cq, 5, is_read ? IBV_WC_BAD_RESP_ERR : IBV_WC_REM_INV_REQ_ERR);
 	if (is_read || !on_the_wire())
 		assert_int_equal(wc.vendor_err, REASON_PATH_MTU);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every trace point of the libraries writes its line, and every fault point has the effect of each action that it
- * supports. Effects that depend on virtual time or on counters are checked in tests/unit/roce/test_probe.c. A
- * process reads USRDMA_LOG and USRDMA_FAULT once, so each case runs in a process of its own: this program, executed
- * again with the case's name. The first process checks its exit status and its standard error.
+ * Every trace point of the libraries writes its line, and every fault point has the effect of each
+ * action that it supports. Effects that depend on virtual time or on counters are checked in
+ * tests/unit/roce/test_probe.c. A process reads USRDMA_LOG and USRDMA_FAULT once, so each case runs
+ * in a process of its own: this program, executed again with the case's name. The first process
+ * checks its exit status and its standard error.
  */
 #include "datagram.h"
 
@@ -56,7 +57,10 @@ static uint64_t time_of(const char *trace, const char *word)
 	return at && sscanf(at, " trace: %llu.%llu", &s, &ns) == 2 ? s * 1000000000 + ns : 0;
 }
 
-/* The first "packet sent" of a request is followed by one with the same PSN, without a retransmission in between. */
+/*
+ * The first "packet sent" of a request is followed by one with the same PSN, without a
+ * retransmission in between.
+ */
 static bool has_sent_a_request_twice(const char *trace)
 {
 	const char *first = after(trace, SENT_REQUEST), *second = after(first, SENT_REQUEST);
@@ -69,7 +73,9 @@ static bool has_sent_a_request_twice(const char *trace)
 		       NULL;
 }
 
-/* sys_sleep_ns() sleeps at least for the delay, so the bound is exact on a loaded machine as well. */
+/*
+ * sys_sleep_ns() sleeps at least for the delay, so the bound is exact on a loaded machine as well.
+ */
 static bool has_delayed_the_request(const char *trace)
 {
 	uint64_t fault_ns = time_of(trace, "fault: ipc.call delay pass 1 ");
@@ -399,7 +405,9 @@ static const struct probe_case cases[] = {
 
 #define CASES (sizeof(cases) / sizeof(cases[0]))
 
-/* Cases whose effect is visible in the trace only. In the other cases run() or `words` checks it. */
+/*
+ * Cases whose effect is visible in the trace only. In the other cases run() or `words` checks it.
+ */
 static const struct {
 	const char *name;
 	bool (*is_shown)(const char *trace);

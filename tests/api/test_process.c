@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Two processes. Each test runs with every restriction of access to the peer's memory, in both directions: the results
- * do not depend on it, only the performance.
+ * Two processes. Each test runs with every restriction of access to the peer's memory, in both
+ * directions: the results do not depend on it, only the performance.
  */
 
 #include "link.h"
@@ -152,7 +152,10 @@ static void atomics_are_atomic_against_all(struct link *link)
 	post_send_ok(link->side, &wr);
 	wc_expect(link->side->cq, 2, IBV_WC_SUCCESS);
 	assert_int_equal(peer_do(&link->peer, word).value, 42);
-	/* A compare-and-swap with a wrong compare value changes nothing and returns the present value. */
+	/*
+	 * A compare-and-swap with a wrong compare value changes nothing and returns the present
+	 * value.
+	 */
 	post_send_ok(link->side, &wr);
 	wc_expect(link->side->cq, 2, IBV_WC_SUCCESS);
 	assert_int_equal(*(uint64_t *)(void *)link->side->buf, 42);
@@ -230,8 +233,11 @@ static void no_receive_fails(struct link *link)
 	fails_with(link, &wr, IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
-/* Memory that was unmapped after its registration, with a requester that accesses the peer's memory itself. If the
- * peer's own engine places the data, the access is to unmapped memory of its own process. */
+/*
+ * Memory that was unmapped after its registration, with a requester that accesses the peer's memory
+ * itself. If the peer's own engine places the data, the access is to unmapped memory of its own
+ * process.
+ */
 static void unmapped_memory_fails(void)
 {
 	struct peer_command unmap = {.op = PEER_UNMAP};
@@ -281,8 +287,10 @@ static void a_receive_may_come_late(struct link *link)
 	assert_true(peer_holds(&link->peer, 0, 500, 4));
 }
 
-/* A message that the peer has received and acknowledged is complete, even if the queue pair goes to ERR before the CQ
- * is polled. */
+/*
+ * A message that the peer has received and acknowledged is complete, even if the queue pair goes to
+ * ERR before the CQ is polled.
+ */
 static void what_was_answered_is_not_flushed(struct link *link)
 {
 	struct ibv_sge sge = sge_of(link->side, 0, 8);
@@ -312,7 +320,10 @@ static void ibv_post_send_rnr_retry_7_between_processes_waits(void **state)
 	for_each_flavour(&api, a_receive_may_come_late, (struct pair_options){.rnr_retry = 7});
 }
 
-/* A peer WRITEs into our region continuously. After ibv_dereg_mr() has returned, no byte may change. */
+/*
+ * A peer WRITEs into our region continuously. After ibv_dereg_mr() has returned, no byte may
+ * change.
+ */
 static void nobody_outruns_dereg(struct link *link)
 {
 	struct peer_command storm = from_peer(link, IBV_WR_RDMA_WRITE, 0, SIDE_BUF_BYTES, 5);
@@ -341,7 +352,10 @@ static void ibv_dereg_mr_ends_access_of_peer(void **state)
 		for_each_flavour(&api, nobody_outruns_dereg, (struct pair_options){0});
 }
 
-/* Permission to access the peer's memory is withdrawn during a transfer: the work continues by messages. */
+/*
+ * Permission to access the peer's memory is withdrawn during a transfer: the work continues by
+ * messages.
+ */
 static void ibv_post_send_peer_memory_hidden_in_transfer_completes(void **state)
 {
 	struct peer_command hide = {.op = PEER_HIDE};

@@ -221,7 +221,9 @@ static void ibv_post_send_rc_inline_copies_data(void **state)
 	memcpy(sent, on_stack, sizeof(sent));
 	recv = sge_of(&pair.b, 0, 64);
 	post_recv_ok(&pair.b, &recv, 1, 2);
-	/* lkeys of inline data are ignored, and the buffer may change as soon as the call returns. */
+	/*
+	 * lkeys of inline data are ignored, and the buffer may change as soon as the call returns.
+	 */
 	wr = send_wr(IBV_WR_SEND, &sge, NULL, 0, 1);
 	wr.send_flags |= IBV_SEND_INLINE;
 	post_send_ok(&pair.a, &wr);
@@ -455,7 +457,10 @@ static void ibv_modify_qp_rc_reset_and_reconnect_succeeds(void **state)
 	pair_close(&pair);
 }
 
-/* Receives the request of 64 bytes as a program does that sleeps until it arrives, and sends it back. */
+/*
+ * Receives the request of 64 bytes as a program does that sleeps until it arrives, and sends it
+ * back.
+ */
 static void answer_one(struct pair *pair, uint64_t i)
 {
 	struct ibv_sge sge = sge_of(&pair->b, 0, 64);
@@ -470,7 +475,9 @@ static void answer_one(struct pair *pair, uint64_t i)
 	post_send_ok(&pair->b, &wr);
 }
 
-/* Programs that wait for the completion of a request and then for the reply depend on this order. */
+/*
+ * Programs that wait for the completion of a request and then for the reply depend on this order.
+ */
 static void ibv_poll_cq_rc_send_completes_before_reply_arrives(void **state)
 {
 	struct api *api = *state;

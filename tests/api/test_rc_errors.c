@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Each failure of an RC operation: the status on both sides, the state of both queue pairs afterwards, the flush of the
- * following work requests, and the asynchronous event of the responder, if any (IBA 1.x §9.9.2, §10.7.3.1, §11.6.2).
+ * Each failure of an RC operation: the status on both sides, the state of both queue pairs
+ * afterwards, the flush of the following work requests, and the asynchronous event of the
+ * responder, if any (IBA 1.x §9.9.2, §10.7.3.1, §11.6.2).
  */
 #include "fixture.h"
 
@@ -159,7 +160,10 @@ static void ibv_post_send_unknown_rkey_completes_with_rem_access_err(void **stat
 	}
 }
 
-/* A requester reads its memory before it sends: its own error comes first, and the peer sees nothing. */
+/*
+ * A requester reads its memory before it sends: its own error comes first, and the peer sees
+ * nothing.
+ */
 static void ibv_post_send_write_with_errors_of_both_sides_completes_with_loc_prot_err(void **state)
 {
 	for (int is_peer_in_error = 0; is_peer_in_error < 2; is_peer_in_error++) {
@@ -426,7 +430,10 @@ static void ibv_post_send_no_response_completes_with_retry_exc_err(void **state)
 	}
 }
 
-/* Also without retries the requester waits for the ACK timeout once: 4.3 s, in which the peer enters RTR. */
+/*
+ * Also without retries the requester waits for the ACK timeout once: 4.3 s, in which the peer
+ * enters RTR.
+ */
 static void ibv_post_send_without_retries_waits_for_peer(void **state)
 {
 	struct pair_options options = {.stays_unconnected = true};

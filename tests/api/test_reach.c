@@ -10,8 +10,9 @@
 #include "host.h"
 
 /*
- * Calls with an address vector succeed only if the kernel has a route to the destination and the link-layer address of the next
- * hop. The other end of own0 replies to no ARP request and no neighbour solicitation.
+ * Calls with an address vector succeed only if the kernel has a route to the destination and the
+ * link-layer address of the next hop. The other end of own0 replies to no ARP request and no
+ * neighbour solicitation.
  */
 
 #define NO_ROUTE4    "192.0.2.1"
@@ -76,7 +77,10 @@ static bool means_no_neighbour(int error)
 	return error == ETIMEDOUT || error == EHOSTUNREACH;
 }
 
-/* The kernel's resolution may have begun before the call, so that it ends before the call's timeout. */
+/*
+ * The kernel's resolution may have begun before the call, so that it ends before the call's
+ * timeout.
+ */
 static void has_no_neighbour(const char *text)
 {
 	struct ibv_ah_attr attr = path_to(text);
@@ -148,7 +152,10 @@ static void ibv_create_ah_to_own_address_or_group_needs_no_neighbour(void **stat
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 }
 
-/* A received datagram with this sender: the GRH area of the buffer contains the IPv4 header (IBA A17). */
+/*
+ * A received datagram with this sender: the GRH area of the buffer contains the IPv4 header (IBA
+ * A17).
+ */
 static void received_from(const char *sender, struct ibv_wc *wc, struct ibv_grh *grh)
 {
 	uint8_t *header = (uint8_t *)grh + 20;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Vendor errors of failed work requests. For each failure: the requester's completion (status and vendor_err), the
- * responder's completion if it had taken a receive, which queue pairs go to ERR, and the responder's event.
+ * Vendor errors of failed work requests. For each failure: the requester's completion (status and
+ * vendor_err), the responder's completion if it had taken a receive, which queue pairs go to ERR,
+ * and the responder's event.
  */
 
 #include "fixture.h"

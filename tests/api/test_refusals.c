@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Documented errnos that no other test covers: exhausted resources, interrupted calls, invalid arguments. */
+/*
+ * Documented errnos that no other test covers: exhausted resources, interrupted calls, invalid
+ * arguments.
+ */
 #include "child.h"
 #include "fixture.h"
 
@@ -93,7 +96,10 @@ static void ibv_create_qp_no_memory_fails_with_enomem(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
-/* The device's maximum number can be created, and one more fails; after a destroy the next creation succeeds. */
+/*
+ * The device's maximum number can be created, and one more fails; after a destroy the next creation
+ * succeeds.
+ */
 static void ibv_create_qp_above_device_maximum_fails(void **state)
 {
 	struct api *api = *state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Threads that are cancelled (pthread_cancel, deferred) while they are blocked in a call on an rsocket: the rsocket
- * works for other threads, and can be closed.
+ * Threads that are cancelled (pthread_cancel, deferred) while they are blocked in a call on an
+ * rsocket: the rsocket works for other threads, and can be closed.
  */
 
 #include "rsocket_fixture.h"

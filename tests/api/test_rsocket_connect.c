@@ -199,7 +199,10 @@ static void rconnect_interface_address_succeeds(void **state)
 	freeifaddrs(list);
 }
 
-/* A listener of both families gets IPv4 connections with mapped addresses; an IPv6-only listener does not get them. */
+/*
+ * A listener of both families gets IPv4 connections with mapped addresses; an IPv6-only listener
+ * does not get them.
+ */
 static void raccept_ipv4_peer_of_ipv6_listener_has_mapped_address(void **state)
 {
 	struct sockaddr_storage any = rs_addr("::", 0), mapped = rs_addr("::ffff:127.0.0.1", 0);
@@ -456,9 +459,9 @@ static void rclose_listener_wakes_raccept(void **state)
 }
 
 /*
- * Another process creates an rsocket, connects it to the address that it reads from its standard input, and returns the
- * result as its exit status. It is a separate program, because ThreadSanitizer does not support threads in a child of
- * fork().
+ * Another process creates an rsocket, connects it to the address that it reads from its standard
+ * input, and returns the result as its exit status. It is a separate program, because
+ * ThreadSanitizer does not support threads in a child of fork().
  */
 static int connect_when_told(void)
 {

@@ -7,7 +7,10 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* Datagram rsockets: complete datagrams with their source addresses, first over UDP, then over queue pairs. */
+/*
+ * Datagram rsockets: complete datagrams with their source addresses, first over UDP, then over
+ * queue pairs.
+ */
 
 #define MOST4 2032
 #define MOST6 2020

@@ -192,8 +192,9 @@ static void rpoll_above_descriptor_limit_fails_with_einval(void **state)
 }
 
 /*
- * A buffer that cannot be accessed. The stream goes on with the same data. cmocka replaces the library's handler of faults before each
- * test; the library notices it after 1024 accesses of a thread at the latest.
+ * A buffer that cannot be accessed. The stream goes on with the same data. cmocka replaces the
+ * library's handler of faults before each test; the library notices it after 1024 accesses of a
+ * thread at the latest.
  */
 static void rsend_and_rrecv_inaccessible_buffer_fail_with_efault(void **state)
 {
@@ -340,8 +341,10 @@ static void rconnect_host_without_response_fails_with_etimedout(void **state)
 	host_ip("neigh add " NEIGHBOUR " lladdr 02:00:00:00:00:77 dev own0 nud permanent");
 	fd = rs_stream(AF_INET);
 	is_interrupted(connect_without_listener, &fd);
-	/* A blocking call then waits for the connection that is in progress, as a program that retries after EINTR
-	 * expects. */
+	/*
+	 * A blocking call then waits for the connection that is in progress, as a program that
+	 * retries after EINTR expects.
+	 */
 	rs_nonblocking(fd);
 	assert_minus1_errno(rconnect(fd, rs_sa(&far), bytes), EALREADY);
 	assert_int_equal(rfcntl(fd, F_SETFL, 0), 0);
@@ -391,8 +394,8 @@ static void raccept_removed_interface_fails(void **state)
 }
 
 /*
- * Must be the last case: later calls use another daemon. There are many sockets, so that the daemon ends at different steps
- * of connecting.
+ * Must be the last case: later calls use another daemon. There are many sockets, so that the daemon
+ * ends at different steps of connecting.
  */
 static void rrecv_dead_daemon_fails(void **state)
 {

@@ -71,7 +71,10 @@ static int close_all_and_open(void)
 		if (write(fd, "x", 1) != 1)
 			return 3;
 #ifndef __SANITIZE_ADDRESS__
-	/* LeakSanitizer would report the copies of the parent's objects, which are unreachable in the child. */
+	/*
+	 * LeakSanitizer would report the copies of the parent's objects, which are unreachable in
+	 * the child.
+	 */
 	exit(0);
 #endif
 	return 0;
@@ -118,8 +121,8 @@ static void repoll_create_in_forked_child_fails_with_enodev(void **state)
 }
 
 /*
- * EINTR: fork() blocks all signals of its thread since glibc 2.41. If a child ends in this time, the kernel interrupts another thread
- * for the SIGCHLD, although it is ignored.
+ * EINTR: fork() blocks all signals of its thread since glibc 2.41. If a child ends in this time,
+ * the kernel interrupts another thread for the SIGCHLD, although it is ignored.
  */
 static void *wait_for_bytes(void *arg)
 {
@@ -158,8 +161,8 @@ static unsigned long count_events(void)
 }
 
 /*
- * The child has copies of the waits of its parent's threads, and of the eventfds that wake them. Both processes share
- * the values of the eventfds.
+ * The child has copies of the waits of its parent's threads, and of the eventfds that wake them.
+ * Both processes share the values of the eventfds.
  */
 static int close_member_and_set(void)
 {
@@ -288,7 +291,10 @@ static void repoll_wait_in_forked_child_has_consistent_lists(void **state)
 	streams_work(4);
 }
 
-/* Accepts one connection, forks a child that keeps its copies, reports the child's process ID, and is killed. */
+/*
+ * Accepts one connection, forks a child that keeps its copies, reports the child's process ID, and
+ * is killed.
+ */
 static void be_a_server(int listener_report, int report)
 {
 	struct sockaddr_storage addr = rs_addr("127.0.0.1", 0);
@@ -327,7 +333,10 @@ static void rrecv_killed_peer_with_forked_child_ends(void **state)
 	assert_true(server >= 0);
 	if (!server)
 		be_a_server(addr_pipe[1], pid_pipe[1]);
-	/* Without these copies a server that ends early is an end of file, and not a wait without end. */
+	/*
+	 * Without these copies a server that ends early is an end of file, and not a wait without
+	 * end.
+	 */
 	close(addr_pipe[1]);
 	close(pid_pipe[1]);
 	assert_int_equal(read(addr_pipe[0], &addr, sizeof(addr)), sizeof(addr));

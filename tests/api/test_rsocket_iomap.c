@@ -3,7 +3,10 @@
 
 #include <stdlib.h>
 
-/* Memory that one side maps and the other writes: when the peer learns of a mapping, and of a write. */
+/*
+ * Memory that one side maps and the other writes: when the peer learns of a mapping, and of a
+ * write.
+ */
 
 #define BYTES 300000
 

@@ -6,8 +6,8 @@
 #define EXACTLY (2 << 6) /* the selector "exactly" of a value in a path record */
 
 /*
- * Options on real rsockets: the options with an effect, and when they can no longer be set. Accepted values are tested
- * in the unit tests.
+ * Options on real rsockets: the options with an effect, and when they can no longer be set.
+ * Accepted values are tested in the unit tests.
  */
 
 static struct streams streams;
@@ -229,7 +229,10 @@ static void rsetsockopt_unknown_option_fails(void **state)
 	assert_minus1_errno(rsetsockopt(streams.active, IPPROTO_IP, IP_TOS, &value, bytes), EINVAL);
 }
 
-/* bind() decides whether IPv4 peers are accepted. Setting IPV6_V6ONLY later fails, because it could have no effect. */
+/*
+ * bind() decides whether IPv4 peers are accepted. Setting IPV6_V6ONLY later fails, because it could
+ * have no effect.
+ */
 static void rsetsockopt_v6only_after_bind_fails(void **state)
 {
 	struct sockaddr_storage any = rs_addr("::", 0);

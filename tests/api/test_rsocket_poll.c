@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* rpoll() and rselect(): rsockets together with other descriptors, and several concurrent threads. */
+/*
+ * rpoll() and rselect(): rsockets together with other descriptors, and several concurrent threads.
+ */
 
 static struct streams streams;
 static int event_fd;
@@ -161,7 +163,9 @@ static void *poll_to_the_end(void *arg)
 static void rclose_wakes_rpoll(void **state)
 {
 	(void)state;
-	/* The thread may call before, during and after the close: the call must return each time. */
+	/*
+	 * The thread may call before, during and after the close: the call must return each time.
+	 */
 	for (int round = 0; round < 20; round++) {
 		int fd = streams.passive;
 		pthread_t thread;

@@ -64,8 +64,10 @@ static void expect_none(int set)
 	assert_int_equal(repoll_wait(set, found, MOST, 0), 0);
 }
 
-/* An edge-triggered event may be reported once more after another change of the rsocket. A level-triggered event would
- * be reported without end. */
+/*
+ * An edge-triggered event may be reported once more after another change of the rsocket. A
+ * level-triggered event would be reported without end.
+ */
 static void expect_quiet(int set)
 {
 	struct epoll_event found[MOST];
@@ -194,7 +196,10 @@ static void repoll_wait_end_of_peer_is_reported(void **state)
 	assert_true(found[0].events & EPOLLIN);
 }
 
-/* EPOLLHUP is reported without a request. After a local shutdown it is reported also while received data is unread. */
+/*
+ * EPOLLHUP is reported without a request. After a local shutdown it is reported also while received
+ * data is unread.
+ */
 static void repoll_wait_pollhup_without_request_is_reported(void **state)
 {
 	(void)state;
@@ -228,7 +233,9 @@ static void rclose_removes_member_from_set(void **state)
 	add(set_fd, event_fd, EPOLLIN, 3);
 	send_bytes(1);
 	assert_int_equal(repoll_ctl(set_fd, EPOLL_CTL_DEL, streams.passive, NULL), 0);
-	/* A member is removed while another thread waits, which continues to wait for the others. */
+	/*
+	 * A member is removed while another thread waits, which continues to wait for the others.
+	 */
 	assert_int_equal(pthread_create(&thread, NULL, close_a_member, &other), 0);
 	for (int i = 0; i < 20; i++)
 		assert_true(repoll_wait(set_fd, (struct epoll_event[MOST]){}, MOST, 5) <= 1);
@@ -345,7 +352,9 @@ static void *wait_for_closed_set(void *arg)
 	return (void *)(intptr_t)refuses_minus1(repoll_wait(*(int *)arg, found, MOST, -1), EBADF);
 }
 
-/* A wait on a closed set fails. The test is repeated until the thread was waiting before the close. */
+/*
+ * A wait on a closed set fails. The test is repeated until the thread was waiting before the close.
+ */
 static void rclose_of_set_ends_repoll_wait(void **state)
 {
 	void *is_ended = NULL;
@@ -384,8 +393,10 @@ static void repoll_ctl_set_in_set_is_reported(void **state)
 	expect_one(set_fd, 0, EPOLLIN, 2);
 	rs_receive_pattern(streams.passive, 1, 0);
 	expect_none(outer);
-	/* Ordinary members count as well. Adding a member to the inner set wakes threads that wait for the outer
-	 * set. */
+	/*
+	 * Ordinary members count as well. Adding a member to the inner set wakes threads that wait
+	 * for the outer set.
+	 */
 	eventfd_write(event_fd, 1);
 	expect_one(outer, -1, EPOLLIN, 1);
 	assert_int_equal(repoll_ctl(set_fd, EPOLL_CTL_DEL, event_fd, NULL), 0);
@@ -504,7 +515,10 @@ static void repoll_wait_signal_fails_with_eintr(void **state)
 	sigaction(SIGUSR1, &before, NULL);
 }
 
-/* More members than one wait can return: all are reported in turn. An unconnected stream reports EPOLLHUP. */
+/*
+ * More members than one wait can return: all are reported in turn. An unconnected stream reports
+ * EPOLLHUP.
+ */
 static void repoll_wait_many_members_are_all_reported(void **state)
 {
 	struct epoll_event found[MOST];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Allocations of memory, descriptors and threads fail, one after the other, in each call of rsockets. A blocking call
- * allocates an object that wakes it, which is kept for the next one. So the tests in which this allocation fails come first, and no other
- * call of theirs blocks.
+ * Allocations of memory, descriptors and threads fail, one after the other, in each call of
+ * rsockets. A blocking call allocates an object that wakes it, which is kept for the next one. So
+ * the tests in which this allocation fails come first, and no other call of theirs blocks.
  */
 
 #include "rsocket_fixture.h"
@@ -245,8 +245,10 @@ static void rlisten_no_memory_fails_without_leak(void **state)
 	rs_close(listener);
 }
 
-/* A connection whose nth allocation fails; returns whether it was established by the first attempt. A later connection
- * to another address succeeds. */
+/*
+ * A connection whose nth allocation fails; returns whether it was established by the first attempt.
+ * A later connection to another address succeeds.
+ */
 static bool connects_without(unsigned int nth, bool *is_felt)
 {
 	struct sockaddr_storage first = rs_addr("127.0.0.1", 0), next = rs_addr("127.0.0.1", 0);
@@ -295,8 +297,10 @@ static void rconnect_no_memory_fails_without_leak(void **state)
 	assert_true(refused > 0);
 }
 
-/* The peer's shutdown message is processed without memory: an unprocessed message would keep the thread from
- * sleeping. */
+/*
+ * The peer's shutdown message is processed without memory: an unprocessed message would keep the
+ * thread from sleeping.
+ */
 static void rrecv_end_of_peer_needs_no_memory(void **state)
 {
 	struct linger abrupt = {.l_onoff = 1};

@@ -170,7 +170,9 @@ static void *look_at_all(void *arg)
 	return NULL;
 }
 
-/* With MSG_PEEK the bytes stay in the ring, so MSG_WAITALL waits until all of them are in the ring. */
+/*
+ * With MSG_PEEK the bytes stay in the ring, so MSG_WAITALL waits until all of them are in the ring.
+ */
 static void rrecv_msg_peek_waitall_waits_for_ring_size(void **state)
 {
 	struct transfer transfer = {streams.active, 3000000};
@@ -189,7 +191,10 @@ static void rrecv_msg_peek_waitall_waits_for_ring_size(void **state)
 	assert_true(pattern_holds(looking.buffer + 10, 30000, 15));
 	assert_true(pattern_holds(looking.buffer + 30010, 19990, 25));
 	assert_int_equal(rrecv(streams.passive, looking.buffer, 50000, MSG_WAITALL), 50000);
-	/* More than the size of the ring: the call returns as many bytes as the peer may send before a read. */
+	/*
+	 * More than the size of the ring: the call returns as many bytes as the peer may send
+	 * before a read.
+	 */
 	assert_int_equal(pthread_create(&thread, NULL, send_pattern, &transfer), 0);
 	looking.bytes = transfer.bytes;
 	look_at_all(&looking);
@@ -326,7 +331,10 @@ static void rshutdown_read_returns_end_of_stream(void **state)
 	assert_minus1_errno(rsend(streams.passive, &byte, 1, 0), EPIPE);
 }
 
-/* Data sent before a close arrives; then the end of the stream is reported, and a sender gets an error. */
+/*
+ * Data sent before a close arrives; then the end of the stream is reported, and a sender gets an
+ * error.
+ */
 static void rclose_delivers_earlier_data(void **state)
 {
 	char byte = 0;

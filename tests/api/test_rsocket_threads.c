@@ -7,7 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Several threads on one rsocket, several concurrent threads on many rsockets, and the use in a fork()ed child. */
+/*
+ * Several threads on one rsocket, several concurrent threads on many rsockets, and the use in a
+ * fork()ed child.
+ */
 
 enum { CHUNK = 3001 };
 
@@ -173,7 +176,9 @@ static int finish(pid_t child)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* ThreadSanitizer confuses a child's threads with those of its parent, which have the same stacks. */
+/*
+ * ThreadSanitizer confuses a child's threads with those of its parent, which have the same stacks.
+ */
 #ifdef __SANITIZE_THREAD__
 static const bool child_may_start_threads = false;
 #else

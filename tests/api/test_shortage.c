@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Allocations of memory, descriptors and threads fail, one after the other, in each call: the call returns an error,
- * leaves no object, and the next call succeeds.
+ * Allocations of memory, descriptors and threads fail, one after the other, in each call: the call
+ * returns an error, leaves no object, and the next call succeeds.
  */
 
 #include "child.h"

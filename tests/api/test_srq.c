@@ -48,7 +48,10 @@ static void ibv_create_srq_above_limits_fails(void **state)
 	assert_null_errno(ibv_create_srq(api->pd, &attr), EINVAL);
 }
 
-/* Receives without SGEs are sufficient for RDMA WRITE with immediate data, and some programs create SRQs for that. */
+/*
+ * Receives without SGEs are sufficient for RDMA WRITE with immediate data, and some programs create
+ * SRQs for that.
+ */
 static void ibv_create_srq_zero_max_sge_succeeds(void **state)
 {
 	struct api *api = *state;

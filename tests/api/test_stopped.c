@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* A stopped daemon does not reply: only the calls that need its reply block, and no other thread. */
+/*
+ * A stopped daemon does not reply: only the calls that need its reply block, and no other thread.
+ */
 
 #include "child.h"
 #include "datagram.h"
@@ -26,8 +28,10 @@
 #define SLOT_SHIFT 15
 #define SLOTS	   511u
 
-/* The daemon assigns QPN ranges in turn, so the range half of the table away from this process's range is free. Each
- * call returns another one. */
+/*
+ * The daemon assigns QPN ranges in turn, so the range half of the table away from this process's
+ * range is free. Each call returns another one.
+ */
 static uint32_t unowned_qpn(const struct ibv_qp *own)
 {
 	static uint32_t next;
@@ -132,8 +136,10 @@ static void ping_pongs(struct pair *pair)
 	}
 }
 
-/* Makes the call while the daemon is stopped. It returns when the daemon continues; until then `busy` exchanges
- * messages. */
+/*
+ * Makes the call while the daemon is stopped. It returns when the daemon continues; until then
+ * `busy` exchanges messages.
+ */
 static void expect_only_the_call_waits(struct pair *busy, struct waiting *waiting,
 				       void (*call)(struct waiting *))
 {
@@ -175,8 +181,10 @@ ibv_post_send_stopped_daemon_data_path_goes_on_while_daemon_introduces_nobody(vo
 	peer_stop(&peer);
 }
 
-/* The sender's posts return, and its other QPs work. The datagram arrives when the daemon has connected the
- * processes. */
+/*
+ * The sender's posts return, and its other QPs work. The datagram arrives when the daemon has
+ * connected the processes.
+ */
 static void
 ibv_post_send_stopped_daemon_first_datagram_to_process_waits_without_engine_lock(void **state)
 {
@@ -208,7 +216,10 @@ ibv_post_send_stopped_daemon_first_datagram_to_process_waits_without_engine_lock
 	peer_stop(&peer);
 }
 
-/* A datagram waits one second for the daemon, as it does for room in a peer's ring, and is then dropped. */
+/*
+ * A datagram waits one second for the daemon, as it does for room in a peer's ring, and is then
+ * dropped.
+ */
 static void datagram_is_lost_when_the_daemon_stays_stopped(void **state)
 {
 	struct ibv_sge sge;
@@ -230,7 +241,10 @@ static void datagram_is_lost_when_the_daemon_stays_stopped(void **state)
 	pair_close(&busy);
 }
 
-/* A queue pair that was connected while no process owned its peer's QPN asks the daemon for the owner when it sends. */
+/*
+ * A queue pair that was connected while no process owned its peer's QPN asks the daemon for the
+ * owner when it sends.
+ */
 static void send_to_an_unowned_qpn_waits_without_the_engine_lock(void **state)
 {
 	struct pair_options unconnected = {.stays_unconnected = true};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Threads that create the objects that they use. Their queue pairs belong to different shards (docs/adr/0054), and those of one
- * connection, too: each thread sends to the next one.
+ * Threads that create the objects that they use. Their queue pairs belong to different shards
+ * (docs/adr/0054), and those of one connection, too: each thread sends to the next one.
  */
 
 #include "fixture.h"
@@ -214,7 +214,10 @@ static void ibv_post_send_between_threads_with_own_objects_completes(void **stat
 
 #define LIVES 40
 
-/* Sends until the connection breaks. Returns when both QPs have reported it: this one is in ERR, the other one is destroyed. */
+/*
+ * Sends until the connection breaks. Returns when both QPs have reported it: this one is in ERR,
+ * the other one is destroyed.
+ */
 static void send_until_error(struct worker *worker)
 {
 	struct ibv_wc wc = {.status = IBV_WC_SUCCESS};

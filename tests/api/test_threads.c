@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Many threads on one device; each case counts completions: none is lost, duplicated or delivered to another QP. The
- * threads stop after a number of operations, not after a time.
+ * Many threads on one device; each case counts completions: none is lost, duplicated or delivered
+ * to another QP. The threads stop after a number of operations, not after a time.
  */
 
 #include "fixture.h"
@@ -55,7 +55,10 @@ static struct ibv_wc wc_wait(struct ibv_cq *cq)
 	return wc;
 }
 
-/* Each thread has a pair of its own. Failures are counted, because only the test's main thread may assert. */
+/*
+ * Each thread has a pair of its own. Failures are counted, because only the test's main thread may
+ * assert.
+ */
 struct own_pair {
 	struct pair pair;
 	unsigned int wrong;

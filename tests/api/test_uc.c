@@ -53,7 +53,10 @@ static void ibv_post_send_uc_read_and_atomic_fail(void **state)
 	pair_close(&pair);
 }
 
-/* Unreliable: a message without a receive is dropped, and the sender is not notified (IBA 1.x §9.8.2.2). */
+/*
+ * Unreliable: a message without a receive is dropped, and the sender is not notified (IBA 1.x
+ * §9.8.2.2).
+ */
 static void ibv_post_send_uc_without_receive_is_dropped(void **state)
 {
 	struct ibv_sge sge, recv;
@@ -94,7 +97,10 @@ static void ibv_post_send_uc_write_with_unknown_rkey_changes_nothing(void **stat
 	pair_close(&pair);
 }
 
-/* A WRITE with immediate that the responder refuses is lost with its immediate: it takes no receive. */
+/*
+ * A WRITE with immediate that the responder refuses is lost with its immediate: it takes no
+ * receive.
+ */
 static void ibv_post_send_uc_refused_write_with_imm_takes_no_receive(void **state)
 {
 	struct ibv_sge sge, recv;
@@ -122,7 +128,10 @@ static void ibv_post_send_uc_refused_write_with_imm_takes_no_receive(void **stat
 	pair_close(&pair);
 }
 
-/* In SQE only sending has stopped (IBA 1.x §10.3.1.6): messages and WRITEs of the peer still arrive. */
+/*
+ * In SQE only sending has stopped (IBA 1.x §10.3.1.6): messages and WRITEs of the peer still
+ * arrive.
+ */
 static void ibv_post_send_uc_to_peer_in_sqe_arrives(void **state)
 {
 	struct ibv_sge sge, recv;

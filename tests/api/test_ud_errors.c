@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Unreliable datagrams: posts that fail, work requests that complete with an error, and datagrams that are dropped
- * silently. */
+/*
+ * Unreliable datagrams: posts that fail, work requests that complete with an error, and datagrams
+ * that are dropped silently.
+ */
 #include "datagram.h"
 
 #include <errno.h>
@@ -174,8 +176,10 @@ static void ibv_post_send_ud_before_rts_fails(void **state)
 	ud_close(&ud);
 }
 
-/* A WR that fails, and a following one: the QP goes to SQE, in which receiving continues, and back to RTS. `reason` as
- * listed in docs/completion-errors.md. */
+/*
+ * A WR that fails, and a following one: the QP goes to SQE, in which receiving continues, and back
+ * to RTS. `reason` as listed in docs/completion-errors.md.
+ */
 static void fails(struct ud *ud, struct ibv_send_wr wr, enum ibv_wc_status status, uint32_t reason)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS};
@@ -233,7 +237,10 @@ static void ibv_post_send_ud_error_moves_qp_to_sqe(void **state)
 	ud_close(&ud);
 }
 
-/* Sends a datagram that must be dropped, then one that must arrive: datagrams on one host stay in order. */
+/*
+ * Sends a datagram that must be dropped, then one that must arrive: datagrams on one host stay in
+ * order.
+ */
 static void vanishes(struct ud *ud, struct ibv_send_wr wr)
 {
 	wr.wr_id = 50;
@@ -265,7 +272,10 @@ static void ibv_post_send_ud_to_unknown_qpn_is_dropped(void **state)
 	vanishes(&ud, wr);
 	wr.wr.ud.remote_qpn = 0xffffff; /* the multicast QPN without a group address */
 	vanishes(&ud, wr);
-	/* One byte more than the receive has room for; the receive stays posted for the next datagram. */
+	/*
+	 * One byte more than the receive has room for; the receive stays posted for the next
+	 * datagram.
+	 */
 	wr = ud_wr(&ud, &ud.pair.a, &ud.pair.b, &sge, 21);
 	vanishes(&ud, wr);
 	ud_close(&ud);
@@ -306,7 +316,10 @@ static void ibv_post_send_ud_qkey_with_high_bit_uses_qkey_of_qp(void **state)
 	post_send_ok(&ud.pair.a, &wr);
 	wc_expect(ud.pair.a.cq, 4, IBV_WC_SUCCESS);
 	ud_expect(&ud.pair.b, 60, &ud.pair.a, 4);
-	/* Both QPs change their Q_Key: a WR uses the QP's own Q_Key only if bit 31 of its Q_Key is set. */
+	/*
+	 * Both QPs change their Q_Key: a WR uses the QP's own Q_Key only if bit 31 of its Q_Key is
+	 * set.
+	 */
 	assert_int_equal(ibv_modify_qp(ud.pair.a.qp, &attr, IBV_QP_QKEY), 0);
 	assert_int_equal(ibv_modify_qp(ud.pair.b.qp, &attr, IBV_QP_QKEY), 0);
 	ud_recv(&ud.pair.b, 60);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Unsupported features: every call for one returns EOPNOTSUPP, so that programs fall back as with hardware without it.
- * Objects that cannot be created are simulated here, because calls that take such objects must check them, too.
+ * Unsupported features: every call for one returns EOPNOTSUPP, so that programs fall back as with
+ * hardware without it. Objects that cannot be created are simulated here, because calls that take
+ * such objects must check them, too.
  */
 #include "fixture.h"
 

@@ -265,7 +265,10 @@ static void ibv_post_send_invalid_bind_completes_with_mw_bind_err(void **state)
 	assert_int_equal(ibv_dealloc_pd(other_pd), 0);
 }
 
-/* Side a writes `value` with the rkey on UC. A SEND that follows shows that the WRITE was processed. */
+/*
+ * Side a writes `value` with the rkey on UC. A SEND that follows shows that the WRITE was
+ * processed.
+ */
 static void uc_write(struct pair *pair, uint32_t rkey, int value)
 {
 	struct ibv_send_wr wr = send_wr(IBV_WR_SEND, NULL, NULL, 0, 3);
@@ -414,7 +417,9 @@ static void ibv_bind_mw_invalid_argument_fails(void **state)
 	assert_int_equal(ibv_dealloc_pd(other_pd), 0);
 }
 
-/* Local operations between messages that wait for their responses are executed in order, and once. */
+/*
+ * Local operations between messages that wait for their responses are executed in order, and once.
+ */
 static void ibv_post_send_bind_mw_keeps_order_among_messages(void **state)
 {
 	enum { ROUNDS = 16 };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * WRITE and READ keep aligned words whole that another thread reads or writes during the operation. Counters are examined in both
- * byte orders: where a carry crosses a byte, a torn word is a value that was never written.
+ * WRITE and READ keep aligned words whole that another thread reads or writes during the operation.
+ * Counters are examined in both byte orders: where a carry crosses a byte, a torn word is a value
+ * that was never written.
  */
 
 #include "fixture.h"
@@ -170,8 +171,9 @@ static void ibv_post_send_read_of_a_counter_is_never_torn(void **state)
 }
 
 /*
- * Longer messages: words at both ends, and several packets of 1,024 bytes. Packets end at multiples of 8 in these blocks; a word
- * that consists of bytes of two packets arrives in two parts (docs/memory-safety.md, Limits).
+ * Longer messages: words at both ends, and several packets of 1,024 bytes. Packets end at multiples
+ * of 8 in these blocks; a word that consists of bytes of two packets arrives in two parts
+ * (docs/memory-safety.md, Limits).
  */
 static void ibv_post_send_long_write_keeps_words_whole(void **state)
 {

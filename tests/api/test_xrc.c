@@ -13,7 +13,10 @@
 #define SRQS	    2
 #define NO_SRQN	    0xfffffeu
 
-/* The receiving side: SRQs with a PD, XRC domain and buffer each; and the queue pair of the sending side. */
+/*
+ * The receiving side: SRQs with a PD, XRC domain and buffer each; and the queue pair of the sending
+ * side.
+ */
 struct xrc {
 	struct api *api;
 	struct ibv_xrcd *xrcd;
@@ -429,7 +432,10 @@ static void ibv_post_send_xrc_receives_of_other_srq_are_not_used(void **state)
 	xrc_close(&xrc);
 }
 
-/* The number of an SRQ that never existed, was destroyed, or belongs to another XRC domain is an invalid request. */
+/*
+ * The number of an SRQ that never existed, was destroyed, or belongs to another XRC domain is an
+ * invalid request.
+ */
 static void ibv_post_send_xrc_unknown_srqn_completes_with_rem_inv_req_err(void **state)
 {
 	struct api *api = *state;
@@ -499,7 +505,10 @@ static void ibv_open_qp_by_qpn_returns_handle(void **state)
 	assert_int_equal(name->qp_num, xrc.recv_qp->qp_num);
 	assert_ptr_equal(name->qp_context, &context);
 	assert_int_equal(qp_state(name), IBV_QPS_RTR);
-	/* The queue pair exists after its creator's handle was closed, and every holder of a handle gets events. */
+	/*
+	 * The queue pair exists after its creator's handle was closed, and every holder of a handle
+	 * gets events.
+	 */
 	assert_int_equal(ibv_destroy_qp(xrc.recv_qp), 0);
 	xrc.recv_qp = name;
 	post_recv(&xrc, 0, 0, 10);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Objects that several processes share: XRC domains by their file, SRQs and XRC target QPs by their numbers. */
+/*
+ * Objects that several processes share: XRC domains by their file, SRQs and XRC target QPs by their
+ * numbers.
+ */
 
 #include "xrc_hub.h"
 
@@ -93,8 +96,10 @@ static void ibv_open_xrcd_above_user_limit_fails(void **state)
 		assert_int_equal(ibv_close_xrcd(domains[--count]), 0);
 }
 
-/* A handle in another process is equal to that of the creator, and keeps the queue pair when the creator closes its
- * own. */
+/*
+ * A handle in another process is equal to that of the creator, and keeps the queue pair when the
+ * creator closes its own.
+ */
 static void ibv_open_qp_in_other_process_returns_handle(void **state)
 {
 	struct hub *hub = *state;
@@ -147,7 +152,10 @@ static void ibv_open_qp_of_other_domain_fails(void **state)
 	fclose(file);
 }
 
-/* Each holder of a handle gets an event for the end of the queue pair, by an error or by the end of its process. */
+/*
+ * Each holder of a handle gets an event for the end of the queue pair, by an error or by the end of
+ * its process.
+ */
 static void ibv_open_qp_handles_get_event_when_qp_ends(void **state)
 {
 	struct hub *hub = *state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * XRC across processes (IBA A14): one process has the XRC target QP; it and others have the SRQs. The sender is this
- * process.
+ * XRC across processes (IBA A14): one process has the XRC target QP; it and others have the SRQs.
+ * The sender is this process.
  */
 
 #include "xrc_hub.h"
@@ -35,7 +35,10 @@ static void ibv_post_send_xrc_reaches_process_of_srq(void **state)
 	assert_int_equal(xrc_worker_ask(&hub->workers[HOME], XRC_EVENT, 0), IBV_EVENT_COMM_EST);
 }
 
-/* All messages are posted at once: the processes receive them alternately, in the order of the messages. */
+/*
+ * All messages are posted at once: the processes receive them alternately, in the order of the
+ * messages.
+ */
 static void ibv_post_send_xrc_alternating_processes_receive_in_order(void **state)
 {
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE,
@@ -103,7 +106,9 @@ static void ibv_post_send_xrc_long_alternating_messages_arrive(void **state)
 		wc_expect(hub->cq, (uint64_t)i, IBV_WC_SUCCESS);
 }
 
-/* An SRQ without a receive between messages to others: the sender waits until a receive is posted. */
+/*
+ * An SRQ without a receive between messages to others: the sender waits until a receive is posted.
+ */
 static void ibv_post_send_xrc_process_without_receive_is_awaited(void **state)
 {
 	struct hub *hub = *state;
@@ -225,7 +230,10 @@ static void ibv_post_send_xrc_killed_process_affects_its_messages_only(void **st
 		hub_post(hub, IBV_WR_RDMA_WRITE, i % 2 ? 2 : HOME, 0, SLOT_BYTES, 0, (uint64_t)i);
 	for (int i = 0; i < 30; i++)
 		wc_expect(hub->cq, (uint64_t)i, IBV_WC_SUCCESS);
-	/* The XRC target QP process may not have detected the kill yet, and this WRITE may be lost too. */
+	/*
+	 * The XRC target QP process may not have detected the kill yet, and this WRITE may be lost
+	 * too.
+	 */
 	hub_post(hub, IBV_WR_RDMA_WRITE, 1, 0, 8, 0, 77);
 	wc = wc_next(hub->cq);
 	assert_true(wc.status == IBV_WC_REM_INV_REQ_ERR || wc.status == IBV_WC_REM_OP_ERR);
@@ -233,8 +241,10 @@ static void ibv_post_send_xrc_killed_process_affects_its_messages_only(void **st
 								 IBV_EVENT_QP_REQ_ERR);
 }
 
-/* A process is killed while it executes messages of the queue pair: the queue pair fails, and both sides are
- * notified. */
+/*
+ * A process is killed while it executes messages of the queue pair: the queue pair fails, and both
+ * sides are notified.
+ */
 static void ibv_post_send_xrc_process_killed_during_message_fails_qp(void **state)
 {
 	struct hub *hub = *state;
@@ -283,7 +293,10 @@ static bool can_be_nobody(void)
 	return status == 0;
 }
 
-/* A process that may open the file may use the domain, although neither process can access the other's memory. */
+/*
+ * A process that may open the file may use the domain, although neither process can access the
+ * other's memory.
+ */
 static void ibv_post_send_xrc_process_of_other_user_receives(void **state)
 {
 	struct hub *hub = *state;

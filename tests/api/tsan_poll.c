@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * For ThreadSanitizer: poll(2) and epoll_wait(2) that are the C library's own. A thread that is cancelled in ThreadSanitizer's
- * functions leaves them without ending the section in which ThreadSanitizer ignores the thread's locks, so that it then reports
- * the locks of the thread's cleanup handlers as missing or as taken twice. The library orders memory accesses by its locks, not by
- * these calls, so nothing else is lost.
+ * For ThreadSanitizer: poll(2) and epoll_wait(2) that are the C library's own. A thread that is
+ * cancelled in ThreadSanitizer's functions leaves them without ending the section in which
+ * ThreadSanitizer ignores the thread's locks, so that it then reports the locks of the thread's
+ * cleanup handlers as missing or as taken twice. The library orders memory accesses by its locks,
+ * not by these calls, so nothing else is lost.
  */
 #ifdef __SANITIZE_THREAD__
 

@@ -28,15 +28,20 @@ int hub_tear_down(void **state);
 /* Moves the sender from RESET to RTS. */
 void hub_connect(struct hub *hub);
 
-/* Posts from `offset` of the sender's buffer; one-sided operations access `remote_offset` of the worker's buffer. */
+/*
+ * Posts from `offset` of the sender's buffer; one-sided operations access `remote_offset` of the
+ * worker's buffer.
+ */
 void hub_post(struct hub *hub, enum ibv_wr_opcode opcode, int worker, uint64_t offset,
 	      uint32_t length, uint64_t remote_offset, uint64_t wr_id);
 void hub_post_to_nobody(struct hub *hub, uint32_t srqn, uint64_t wr_id);
 /* Asserts that this is the worker's next completion. */
 void hub_expect_in(struct hub *hub, int worker, uint64_t wr_id, enum ibv_wc_opcode opcode,
 		   uint32_t length);
-/* Asserts that the XRC target QP is in ERR, which may be shortly after the sender's completion, and that its process
- * received this event. */
+/*
+ * Asserts that the XRC target QP is in ERR, which may be shortly after the sender's completion, and
+ * that its process received this event.
+ */
 void hub_expect_error_state(struct hub *hub);
 void hub_expect_failure(struct hub *hub, enum ibv_event_type event);
 

@@ -157,8 +157,8 @@ static int next_event(struct work *work, struct xrc_answer *response)
 }
 
 /*
- * The engine thread writes the peer's requests to the buffer. Any call takes the engine lock, and so orders these
- * accesses for a sanitizer.
+ * The engine thread writes the peer's requests to the buffer. Any call takes the engine lock, and
+ * so orders these accesses for a sanitizer.
  */
 static void meet_engine(struct work *work)
 {

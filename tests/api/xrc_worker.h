@@ -7,9 +7,10 @@
 #include <sys/types.h>
 
 /*
- * A process on the receiving side of XRC: this test program, executed again. It has an SRQ, and possibly an XRC target
- * QP or another handle of one. It executes commands that it receives over a socket, one command and one reply at a
- * time. Owned by the test, which ends it with xrc_worker_stop.
+ * A process on the receiving side of XRC: this test program, executed again. It has an SRQ, and
+ * possibly an XRC target QP or another handle of one. It executes commands that it receives over a
+ * socket, one command and one reply at a time. Owned by the test, which ends it with
+ * xrc_worker_stop.
  */
 struct xrc_worker {
 	pid_t pid;
@@ -54,15 +55,20 @@ struct xrc_answer {
 	struct ibv_wc wc;
 };
 
-/* To be called first in main(). Returns true if this process is a worker; it has then finished, with the exit status
- * *status. */
+/*
+ * To be called first in main(). Returns true if this process is a worker; it has then finished,
+ * with the exit status *status.
+ */
 bool xrc_worker_main(int argc, char **argv, int *status);
 
 /* file_fd: the file that identifies the XRC domain. */
 void xrc_worker_start(struct xrc_worker *worker, int file_fd);
 /* The same, as another user; requires root. */
 void xrc_worker_start_as(struct xrc_worker *worker, int file_fd, uid_t user);
-/* Ends the worker, and asserts that its exit was successful, or that it was killed if the test killed it. */
+/*
+ * Ends the worker, and asserts that its exit was successful, or that it was killed if the test
+ * killed it.
+ */
 void xrc_worker_stop(struct xrc_worker *worker);
 void xrc_worker_kill(struct xrc_worker *worker);
 

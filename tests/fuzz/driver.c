@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Replaces libFuzzer if the compiler does not support it: runs one fuzz target with every file of its corpus and with a fixed
- * number of mutations of these files. The seed is an argument and is printed, so that a crash can be reproduced.
+ * Replaces libFuzzer if the compiler does not support it: runs one fuzz target with every file of
+ * its corpus and with a fixed number of mutations of these files. The seed is an argument and is
+ * printed, so that a crash can be reproduced.
  *
  *	fuzz-<name> <corpus directory> [seed [rounds]]
  */
@@ -18,7 +19,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* One input of the corpus; exists from load_corpus() to the end of the process. The process has one thread. */
+/*
+ * One input of the corpus; exists from load_corpus() to the end of the process. The process has one
+ * thread.
+ */
 struct input {
 	uint8_t bytes[INPUT_MAX_BYTES];
 	size_t len_bytes;
@@ -97,7 +101,10 @@ static void mutate(struct input *in)
 	}
 }
 
-/* Copies the input to the heap with its exact size, so that AddressSanitizer detects any read beyond its end. */
+/*
+ * Copies the input to the heap with its exact size, so that AddressSanitizer detects any read
+ * beyond its end.
+ */
 static void run_one(const struct input *in)
 {
 	uint8_t *copy = malloc(in->len_bytes ? in->len_bytes : 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A capture file of another person: `usrdma trace -r` reads it, finds its connections and prints analysis and diagrams. Targets:
- * the readers of pcap and pcapng, the model, the analysis and the diagram of tools/usrdma/trace.
+ * A capture file of another person: `usrdma trace -r` reads it, finds its connections and prints
+ * analysis and diagrams. Targets: the readers of pcap and pcapng, the model, the analysis and the
+ * diagram of tools/usrdma/trace.
  */
 #include <stdint.h>
 #include <stdio.h>

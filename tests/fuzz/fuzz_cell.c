@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A hostile peer: writes arbitrary cells at any time to the FIFO of a process with connected QPs, stores false tails, and sends
- * responses without requests. The victim may access only the region that was registered for the peer.
+ * A hostile peer: writes arbitrary cells at any time to the FIFO of a process with connected QPs,
+ * stores false tails, and sends responses without requests. The victim may access only the region
+ * that was registered for the peer.
  *
- * An input is a sequence of records of RECORD_BYTES. The first byte selects the operation. The second byte selects the fields
- * of the following cell that are replaced by plausible values; without them hardly any cell would pass the first check.
+ * An input is a sequence of records of RECORD_BYTES. The first byte selects the operation. The
+ * second byte selects the fields of the following cell that are replaced by plausible values;
+ * without them hardly any cell would pass the first check.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -40,7 +42,8 @@ struct attack {
 	struct node *victim;
 	struct ring_writer ring; /* the attacker's end */
 	struct ibv_mr *
-		mr; /* the first REGISTERED_BYTES of the victim's buffer; the rest must not change */
+		/* the first REGISTERED_BYTES of the victim's buffer; the rest must not change */
+		mr;
 	struct ibv_qp *qps[QP_COUNT];
 	struct ibv_qp *attacker_qps[QP_COUNT];
 	struct ibv_ah *ah; /* for datagrams to the attacker and to the victim itself */

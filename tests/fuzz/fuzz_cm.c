@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two communication managers with consumers, timers, hosts that restart and a hostile network, in any order of events. After
- * all consumers have destroyed their objects and the network works again, no connection may remain. Targets: all of cm/.
+ * Two communication managers with consumers, timers, hosts that restart and a hostile network, in
+ * any order of events. After all consumers have destroyed their objects and the network works
+ * again, no connection may remain. Targets: all of cm/.
  *
- * The input is a list of operations, each one byte followed by its operands; see operate(). Forged messages use communication
- * IDs, transaction IDs and GUIDs of existing connections; otherwise hardly any message would pass the first check.
+ * The input is a list of operations, each one byte followed by its operands; see operate(). Forged
+ * messages use communication IDs, transaction IDs and GUIDs of existing connections; otherwise
+ * hardly any message would pass the first check.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -271,7 +273,10 @@ static void deliver(struct net_node *to, const void *mad)
 	cm_receive(to->cm, &path, mad, MAD_BYTES, net.now_ns);
 }
 
-/* Sends a forged message with the communication ID of one connection as sender and that of another one as recipient. */
+/*
+ * Sends a forged message with the communication ID of one connection as sender and that of another
+ * one as recipient.
+ */
 static void forge(struct input *in)
 {
 	struct net_node *to = &net.nodes[take(in) & 1];
@@ -293,7 +298,10 @@ static void forge(struct input *in)
 	deliver(to, mad);
 }
 
-/* Delivers a recorded message again or back to its sender, unchanged or modified, or as an ICMP error. */
+/*
+ * Delivers a recorded message again or back to its sender, unchanged or modified, or as an ICMP
+ * error.
+ */
 static void echo(struct input *in)
 {
 	uint8_t which = take(in), how = take(in), edits = how >> 2 & (EDITS_MAX - 1);

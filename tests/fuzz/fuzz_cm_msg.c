@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One datagram received on QP1: a parsed message can be built again with the same result, and can be printed. Targets: mad.c,
- * cm_msg.c, ip_hdr.c, print.c.
+ * One datagram received on QP1: a parsed message can be built again with the same result, and can
+ * be printed. Targets: mad.c, cm_msg.c, ip_hdr.c, print.c.
  */
 #include <stdbool.h>
 #include <stdint.h>

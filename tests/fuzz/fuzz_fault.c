@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The rules of USRDMA_FAULT and of the file that USRDMA_FAULTS names. Accepted rules are within their limits; a refusal has
- * a reason. Targets: fault_parse.c, fault_value.c, fault_set.c.
+ * The rules of USRDMA_FAULT and of the file that USRDMA_FAULTS names. Accepted rules are within
+ * their limits; a refusal has a reason. Targets: fault_parse.c, fault_value.c, fault_set.c.
  */
 #include <errno.h>
 #include <stdint.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A hostile client: sends sequences of messages over sockets to a complete daemon in this process. Targets:
- * ipc_request_check, session.c, peers.c, push.c and the request side of cma.
+ * A hostile client: sends sequences of messages over sockets to a complete daemon in this process.
+ * Targets: ipc_request_check, session.c, peers.c, push.c and the request side of cma.
  *
- * The input is a list of records. The first byte selects one of three connections and the corrections of the message (bit 2:
- * make the header consistent; bit 3: pad the message to the size of its type). The second byte is the number of descriptors
- * and the index of the first one. The third byte is the length of the message, which follows. Without corrections hardly any
- * input would pass the length checks.
+ * The input is a list of records. The first byte selects one of three connections and the
+ * corrections of the message (bit 2: make the header consistent; bit 3: pad the message to the size
+ * of its type). The second byte is the number of descriptors and the index of the first one. The
+ * third byte is the length of the message, which follows. Without corrections hardly any input
+ * would pass the length checks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -131,7 +132,10 @@ static void turn(void)
 		drain(i);
 }
 
-/* The first two connections send HELLO at once, as an engine and as a CM client. The third sends only the input. */
+/*
+ * The first two connections send HELLO at once, as an engine and as a CM client. The third sends
+ * only the input.
+ */
 static void connect_client(int client)
 {
 	struct ipc_hello hello = {
@@ -203,7 +207,9 @@ static void speak(const uint8_t *record, uint32_t len)
 		fds[i] = offered[((record[1] >> 3) + i) % FD_KINDS][0];
 	if (clients[client] < 0)
 		connect_client(client);
-	/* ipc_send() fails if the socket is full or the daemon has closed it; both are permitted. */
+	/*
+	 * ipc_send() fails if the socket is full or the daemon has closed it; both are permitted.
+	 */
 	if (ipc_send(clients[client], msg, len, fds, nfds))
 		turn();
 	turn();
@@ -242,7 +248,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			close(clients[i]);
 		clients[i] = -1;
 	}
-	/* All sessions and their resources must be freed, so that inputs do not affect one another. */
+	/*
+	 * All sessions and their resources must be freed, so that inputs do not affect one another.
+	 */
 	while (server.session_count > 0 || server.closer.pending > 0)
 		uv_run(&loop, UV_RUN_ONCE);
 	uv_run(&loop, UV_RUN_NOWAIT);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One datagram received on the RoCE port. The parsed fields are within the datagram, can be built again with the same result
- * and can be printed. The ICRC detects a flipped bit, except in byte 4. Targets: packet.c, opcode.c, icrc.c, print_packet.c.
+ * One datagram received on the RoCE port. The parsed fields are within the datagram, can be built
+ * again with the same result and can be printed. The ICRC detects a flipped bit, except in byte 4.
+ * Targets: packet.c, opcode.c, icrc.c, print_packet.c.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,7 +59,10 @@ static void check_rebuilt(const struct packet *packet, const uint8_t *data)
 	must(memcmp(again, want, hdr_bytes) == 0);
 }
 
-/* Replaces the last 4 bytes of `datagram` by its ICRC, for an IP identification taken from these bytes. */
+/*
+ * Replaces the last 4 bytes of `datagram` by its ICRC, for an IP identification taken from these
+ * bytes.
+ */
 static void check_icrc(const struct icrc_flow *flow, uint8_t *datagram, size_t size)
 {
 	uint32_t was = icrc_load(datagram + size - ICRC_BYTES);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A sequence of events with arbitrary members, as processes of other users write them into their trace rings. The synthesised packets and
- * the capture file contain no more than the limits permit, and the reader finds every event unchanged. Targets: synth.c,
- * synth_local.c, flow.c, synth_packet.c, frame_make.c, pcapng.c.
+ * A sequence of events with arbitrary members, as processes of other users write them into their
+ * trace rings. The synthesised packets and the capture file contain no more than the limits permit,
+ * and the reader finds every event unchanged. Targets: synth.c, synth_local.c, flow.c,
+ * synth_packet.c, frame_make.c, pcapng.c.
  *
  * Input: for each event its length and its first bytes; the rest is zero.
  */

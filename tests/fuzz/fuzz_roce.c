@@ -6,13 +6,15 @@
 #include "roce_life.h"
 
 /*
- * A hostile peer with valid addresses sends arbitrary packets with valid ICRCs to a connected queue pair that has outstanding
- * requests. The peer receives the packets of the queue pair and sends correct or slightly wrong responses. The link may be
- * full, memory regions are registered and deregistered, and the application changes the state of the queue pair. Invariants:
- * memory outside the region does not change, every work request completes once and in order, all sent packets are
+ * A hostile peer with valid addresses sends arbitrary packets with valid ICRCs to a connected queue
+ * pair that has outstanding requests. The peer receives the packets of the queue pair and sends
+ * correct or slightly wrong responses. The link may be full, memory regions are registered and
+ * deregistered, and the application changes the state of the queue pair. Invariants: memory outside
+ * the region does not change, every work request completes once and in order, all sent packets are
  * well-formed, and after the peer has stopped sending, all work requests complete.
  *
- * The input is a list of operations, each one byte followed by its operands; see operate(). Targets: all of roce/.
+ * The input is a list of operations, each one byte followed by its operands; see operate().
+ * Targets: all of roce/.
  */
 #define OUTSTANDING 16u
 #define STEPS_MAX   100000
@@ -184,8 +186,8 @@ static void change_state(struct life *life)
 }
 
 /*
- * Deregisters or registers the region, also while operations that use it are outstanding. Deregistration fails while a
- * memory window is bound.
+ * Deregisters or registers the region, also while operations that use it are outstanding.
+ * Deregistration fails while a memory window is bound.
  */
 static void change_region(struct life *life)
 {
@@ -243,7 +245,10 @@ static void drain(struct life *life)
 	}
 	while (world_poll(life->peer.node->recv_cq, &wc)) {
 		check(wc.wr_id >= life->recvs_done && wc.wr_id < life->recvs);
-		/* A receive WQE that the QP had dequeued from its SRQ before a reset does not complete. */
+		/*
+		 * A receive WQE that the QP had dequeued from its SRQ before a reset does not
+		 * complete.
+		 */
 		check(wc.wr_id == life->recvs_done || life_is_xrc(life));
 		life->recvs_done = wc.wr_id + 1;
 	}

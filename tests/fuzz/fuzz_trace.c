@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One event with arbitrary bytes, as a process of another user or a capture file of another person supplies it. Each printer writes
- * a terminated text that fits into its buffer. Target: the printers of all event types.
+ * One event with arbitrary bytes, as a process of another user or a capture file of another person
+ * supplies it. Each printer writes a terminated text that fits into its buffer. Target: the
+ * printers of all event types.
  */
 #include <stdbool.h>
 #include <stdint.h>

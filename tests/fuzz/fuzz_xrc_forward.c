@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hostile processes of the same host and a hostile requester send messages about XRC queue pairs in any order to a process
- * that has an XRC target QP and an SRQ. The process may access only the registered region.
+ * Hostile processes of the same host and a hostile requester send messages about XRC queue pairs in
+ * any order to a process that has an XRC target QP and an SRQ. The process may access only the
+ * registered region.
  *
- * An input is a sequence of records of RECORD_BYTES: the operation, the fields that are replaced by plausible values, and the
- * fields.
+ * An input is a sequence of records of RECORD_BYTES: the operation, the fields that are replaced by
+ * plausible values, and the fields.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -284,7 +285,10 @@ static uint32_t encode(const struct xrc_forward_msg *msg, uint8_t bytes[XRC_FORW
 	return len;
 }
 
-/* Another process sends a message: with an unknown type or on request the record's bytes, else with the fields. */
+/*
+ * Another process sends a message: with an unknown type or on request the record's bytes, else with
+ * the fields.
+ */
 static void send_msg(struct attack *attack, const uint8_t *record)
 {
 	static const uint8_t payload[PEER_MTU];

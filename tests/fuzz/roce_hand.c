@@ -3,7 +3,10 @@
 
 #include "roce_life.h"
 
-/* The packets of the hostile peer: nearly valid requests, and responses to the requests that it received. */
+/*
+ * The packets of the hostile peer: nearly valid requests, and responses to the requests that it
+ * received.
+ */
 #define GROUP_QPN 0xffffffu
 #define OPCODES	  0x18u /* opcodes of one transport service */
 #define FROM_A19  0xe0u /* values from here on select ATOMIC WRITE or FLUSH (RC only) */
@@ -91,7 +94,10 @@ static uint32_t some_srqn(struct life *life)
 	return which < 0xe0 ? life->peer.node->xrc_srqn : which;
 }
 
-/* Usually a FLUSH with global visibility, which the region permits, of a range or of the whole region. */
+/*
+ * Usually a FLUSH with global visibility, which the region permits, of a range or of the whole
+ * region.
+ */
 static void aim_flush(struct life *life, struct packet *packet)
 {
 	uint8_t how = life_next(life);
@@ -281,8 +287,8 @@ static uint32_t window_psn(const struct life *life)
 }
 
 /*
- * Sends an ACK or NAK with a PSN near those of the queue pair's outstanding requests. To UC and UD: a VENDOR_ACK, usually
- * the one that opens the window.
+ * Sends an ACK or NAK with a PSN near those of the queue pair's outstanding requests. To UC and UD:
+ * a VENDOR_ACK, usually the one that opens the window.
  */
 void hand_acknowledge(struct life *life)
 {

@@ -8,7 +8,10 @@
 #include "core/xrc.h"
 #include "roce/qp.h"
 
-/* State of one input of fuzz_roce.c: a connected queue pair and its hostile peer, whose packets roce_hand.c builds. */
+/*
+ * State of one input of fuzz_roce.c: a connected queue pair and its hostile peer, whose packets
+ * roce_hand.c builds.
+ */
 #define OFFERED_BYTES 8192u
 #define SEEN_MAX      32u
 
@@ -21,14 +24,16 @@ struct life_input {
 struct life {
 	struct life_input in;
 	struct peer peer;
-	uint8_t *memory; /* three times OFFERED_BYTES; only the middle third is registered for the peer */
+	/* three times OFFERED_BYTES; only the middle third is registered for the peer */
+	uint8_t *memory;
 	struct ibv_mr *offered;
 	struct ibv_mw *window; /* over `offered`, bound by work requests; NULL for UD */
 	uint32_t window_rkey;  /* rkey of the last bind request */
 	struct ibv_ah *ah;
 	bool is_in_group; /* attached to peer_group */
 	struct sim_faults
-		faults; /* of the queue pair's link; the peer sends without them, except hides_ip_id */
+		/* of the queue pair's link; the peer sends without them, except hides_ip_id */
+		faults;
 	struct packet last; /* last packet of the peer; valid if has_sent */
 	size_t last_bytes;  /* length of its payload */
 	bool has_sent;

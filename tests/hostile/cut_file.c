@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The owner of shared memory truncates the file while a peer accesses it by RDMA. The peer survives, and its work requests succeed
- * or fail with the status of an unmapped page.
+ * The owner of shared memory truncates the file while a peer accesses it by RDMA. The peer
+ * survives, and its work requests succeed or fail with the status of an unmapped page.
  *
  *	cut_file ADDRESS KIND HANDLER ROUNDS
  *
- * KIND: unsealed, tmpfs or huge (memory_kind.h). HANDLER: none; before, the peer has a handler of SIGBUS before its first access;
- * after, it installs the handler some thousand accesses before the truncation; blocked, the peer blocks
- * the signal; fork, a child of the peer has the handler of its parent and gets a fault of its own.
+ * KIND: unsealed, tmpfs or huge (memory_kind.h). HANDLER: none; before, the peer has a handler of
+ * SIGBUS before its first access; after, it installs the handler some thousand accesses before the
+ * truncation; blocked, the peer blocks the signal; fork, a child of the peer has the handler of its
+ * parent and gets a fault of its own.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -189,8 +190,8 @@ static struct rdma_cm_id *accept_peer(struct rdma_cm_id *listener, const uint8_t
 }
 
 /*
- * ThreadSanitizer must not see the call: the thread that maps files has a descriptor table of its own, in which it used the same
- * numbers.
+ * ThreadSanitizer must not see the call: the thread that maps files has a descriptor table of its
+ * own, in which it used the same numbers.
  */
 static void close_pipe(int fd)
 {
@@ -222,7 +223,10 @@ static void run_round(const char *address, const char *kind, const char *handler
 	must(read(ready[0], &byte, 1) == 1);
 	usleep((useconds_t)(round * 37 % 500));
 	must(!ftruncate(fd, 0));
-	/* The peer may find the file large again: then its accesses succeed, and it needs another truncation. */
+	/*
+	 * The peer may find the file large again: then its accesses succeed, and it needs another
+	 * truncation.
+	 */
 	if (round % 2) {
 		must(!ftruncate(fd, BYTES));
 		usleep(100);
@@ -244,7 +248,9 @@ int main(int argc, char **argv)
 		return 2;
 	/* AddressSanitizer has a handler. */
 	must(signal(SIGBUS, SIG_DFL) != SIG_ERR);
-	/* Each round is a process of its own, because a peer must not inherit the library's state. */
+	/*
+	 * Each round is a process of its own, because a peer must not inherit the library's state.
+	 */
 	for (int round = 0; round < atoi(argv[4]); round++) {
 		pid_t pid = fork();
 		int status;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Registered memory becomes inaccessible after its registration, and both processes survive every access to it. The work request
- * completes with the status that the standard names.
+ * Registered memory becomes inaccessible after its registration, and both processes survive every
+ * access to it. The work request completes with the status that the standard names.
  *
  *	gone_memory ADDRESS CHANGE PROGRAM
  *
- * CHANGE: what happens to one page of the memory: none (PROT_NONE), read-only, unmapped, cut (behind the end of its file) or guard
- * (MADV_GUARD_INSTALL). PROGRAM: what the program does with signals: default, handler (handlers of its own, installed before
- * the library's), later (installed some thousand accesses after the registration), blocked (every thread blocks all signals), or off
+ * CHANGE: what happens to one page of the memory: none (PROT_NONE), read-only, unmapped, cut
+ * (behind the end of its file) or guard (MADV_GUARD_INSTALL). PROGRAM: what the program does with
+ * signals: default, handler (handlers of its own, installed before the library's), later (installed
+ * some thousand accesses after the registration), blocked (every thread blocks all signals), or off
  * (USRDMA_FAULT_HANDLER).
  */
 #include <errno.h>
@@ -247,7 +248,10 @@ static void be_requester(const char *address, const struct operation *operation,
 	_exit(0);
 }
 
-/* The owner waits in a system call, so that the thread of the library accesses the memory, or polls itself. */
+/*
+ * The owner waits in a system call, so that the thread of the library accesses the memory, or polls
+ * itself.
+ */
 static void wait_for_end(struct rdma_cm_id *id, bool polls, int ready)
 {
 	struct ibv_wc wc;

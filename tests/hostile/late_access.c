@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer continuously accesses memory by RDMA while the owner of the memory revokes the access. The program counts the rounds
- * in which an access took effect after the revoking call had returned.
+ * A peer continuously accesses memory by RDMA while the owner of the memory revokes the access. The
+ * program counts the rounds in which an access took effect after the revoking call had returned.
  *
  *	late_access ADDRESS ACTION DISTURBANCE ROUNDS
  *		ROUNDS for each operation and size
  *	late_access ADDRESS exec - ROUNDS
  *		the owner calls exec() instead of a revoking call
  *
- * ACTION: dereg, rereg, dealloc_mw, destroy_qp, err, reset, rdma_destroy_qp. DISTURBANCE: the treatment of the peer before
- * the call: none, stop (SIGSTOP until the call has returned), kill (SIGKILL), closefrom (the peer closes its descriptors and
- * continues), daemon (SIGSTOP; the test sends SIGUSR1 after it killed the daemon, and the owner then kills the peer).
+ * ACTION: dereg, rereg, dealloc_mw, destroy_qp, err, reset, rdma_destroy_qp. DISTURBANCE: the
+ * treatment of the peer before the call: none, stop (SIGSTOP until the call has returned), kill
+ * (SIGKILL), closefrom (the peer closes its descriptors and continues), daemon (SIGSTOP; the test
+ * sends SIGUSR1 after it killed the daemon, and the owner then kills the peer).
  *
- * The peer is another process of this program ("late_access ADDRESS peer") that communicates over pipes on descriptors 20
- * and 21.
+ * The peer is another process of this program ("late_access ADDRESS peer") that communicates over
+ * pipes on descriptors 20 and 21.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -58,7 +59,8 @@ struct order {
 
 struct response {
 	enum { HAS_QP, RUNS, IS_OVER } what;
-	uint32_t value; /* HAS_QP: the QPN; IS_OVER: whether a READ returned data written after the revocation */
+	/* HAS_QP: the QPN; IS_OVER: whether a READ returned data written after the revocation */
+	uint32_t value;
 };
 
 static struct rdma_cm_id *id;
@@ -181,7 +183,10 @@ static int post(struct ibv_qp *qp, const struct order *order)
 	return ibv_post_send(qp, &wr, &bad);
 }
 
-/* Accesses memory until an operation fails. A peer that closed its descriptors stops after GOES_ON_NS at the latest. */
+/*
+ * Accesses memory until an operation fails. A peer that closed its descriptors stops after
+ * GOES_ON_NS at the latest.
+ */
 static void access_on_and_on(struct ibv_qp *qp, const struct order *order)
 {
 	struct response response = {.what = RUNS};
@@ -207,7 +212,10 @@ static void access_on_and_on(struct ibv_qp *qp, const struct order *order)
 		last_ns = now_ns();
 		if (!done++)
 			put(ANSWERS_FD, &response, sizeof(response));
-		/* ThreadSanitizer would report close() of a descriptor in use by another thread, which is intended here. */
+		/*
+		 * ThreadSanitizer would report close() of a descriptor in use by another thread,
+		 * which is intended here.
+		 */
 		if (!has_closed && done == 3) {
 			for (int fd = 3; fd < 256; fd++) {
 				if (fd != ORDERS_FD && fd != ANSWERS_FD)
@@ -495,7 +503,10 @@ static unsigned long run_all(const char *action, const char *disturbance, unsign
 	return late;
 }
 
-/* Calls exec(); the new program maps other memory at the same address. The peer continues until an operation fails. */
+/*
+ * Calls exec(); the new program maps other memory at the same address. The peer continues until an
+ * operation fails.
+ */
 static void run_exec(unsigned long rounds)
 {
 	struct victim victim = {.order = {.opcode = IBV_WR_RDMA_WRITE, .bytes = 64u << 10}};

@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /*
- * Memory of the kinds that a peer maps, or can only access with a system call: "private"; memfds "sealed" and "unsealed"; "tmpfs",
- * a file of /dev/shm without a name; "huge", a memfd
- * of huge pages; "sysv", a System V segment. NULL is "private". Ends the process if it fails.
+ * Memory of the kinds that a peer maps, or can only access with a system call: "private"; memfds
+ * "sealed" and "unsealed"; "tmpfs", a file of /dev/shm without a name; "huge", a memfd of huge
+ * pages; "sysv", a System V segment. NULL is "private". Ends the process if it fails.
  *
  * at: the address, or NULL. fd: receives the descriptor of a file, otherwise -1; may be NULL.
  */

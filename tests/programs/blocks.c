@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * blocks [--arena] CASE: checks what a program may expect of aligned memory, with the C library's allocator, and with --arena
- * under `usrdma run`. Exit status 0: as expected.
+ * blocks [--arena] CASE: checks what a program may expect of aligned memory, with the C library's
+ * allocator, and with --arena under `usrdma run`. Exit status 0: as expected.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -369,7 +369,9 @@ static void mappings(void)
 	CHECK(found == has_arena);
 }
 
-/* Unless USRDMA_SHARE=on, the blocks in the arena have a bound, because fork() copies them at once. */
+/*
+ * Unless USRDMA_SHARE=on, the blocks in the arena have a bound, because fork() copies them at once.
+ */
 static void bound(void)
 {
 	const char *value = getenv("USRDMA_SHARE");

@@ -24,7 +24,9 @@
 
 extern bool has_arena;
 
-/* As ibv_reg_mr() and ibv_dereg_mr() do with memory of the arena. NULL: not possible, or no arena. */
+/*
+ * As ibv_reg_mr() and ibv_dereg_mr() do with memory of the arena. NULL: not possible, or no arena.
+ */
 void *keep(const void *memory, size_t bytes);
 void unkeep(void *kept);
 

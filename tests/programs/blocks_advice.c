@@ -97,7 +97,10 @@ void registered(void)
 	unkeep(kept[1]);
 }
 
-/* A program may keep a region registered while it frees the block, and use it for the next block at the address. */
+/*
+ * A program may keep a region registered while it frees the block, and use it for the next block at
+ * the address.
+ */
 void stale(void)
 {
 	char *memory = block_new(8 * MEGA), *again;

@@ -147,7 +147,10 @@ static void *mark(void *memory)
 	return NULL;
 }
 
-/* The child has the state of one instant: if a mark is older than a later one, the copy mixes two states. */
+/*
+ * The child has the state of one instant: if a mark is older than a later one, the copy mixes two
+ * states.
+ */
 void snapshot(void)
 {
 	char *memory = block_new(MARKS * MARK_BYTES);

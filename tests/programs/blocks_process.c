@@ -191,7 +191,10 @@ static int cloned_process(void *memory)
 	return 0;
 }
 
-/* clone() without CLONE_VM is fork() without fork handlers. The stack of the child may be a block, too. */
+/*
+ * clone() without CLONE_VM is fork() without fork handlers. The stack of the child may be a block,
+ * too.
+ */
 void cloned(void)
 {
 	char *memory = block_new(BLOCK), *stack = valloc(BLOCK), *other = malloc(BLOCK);
@@ -238,7 +241,9 @@ static void handler_of_alarm(int unused)
 
 #define RUNS 100
 
-/* A signal handler forks and changes mappings while it interrupts the functions of the allocator. */
+/*
+ * A signal handler forks and changes mappings while it interrupts the functions of the allocator.
+ */
 void handlers(void)
 {
 	pid_t (*const forks_by[])(void) = {

@@ -26,7 +26,10 @@
 #define RESOLVE_TIMEOUT_MS 60000
 #define CQ_ENTRIES	   65536
 
-/* One side; owned by main(). CQ, MR and PD are shared by all connections and created with the first one. */
+/*
+ * One side; owned by main(). CQ, MR and PD are shared by all connections and created with the first
+ * one.
+ */
 struct crowd {
 	struct rdma_event_channel *channel;
 	struct sockaddr_in addr;
@@ -135,7 +138,9 @@ static void destroy_one(struct crowd *crowd, struct rdma_cm_id *id)
 	crowd->gone++;
 }
 
-/* Handles an event. The caller destroys the id of DISCONNECTED after it has acknowledged the event. */
+/*
+ * Handles an event. The caller destroys the id of DISCONNECTED after it has acknowledged the event.
+ */
 static void act(struct crowd *crowd, const struct rdma_cm_event *event)
 {
 	switch (event->event) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A datagram rsocket whose UDP send buffer is full. The caller lets the kernel keep all datagrams to ADDRESS until the program
- * prints "a thread waits", and then lets the kernel send them.
+ * A datagram rsocket whose UDP send buffer is full. The caller lets the kernel keep all datagrams
+ * to ADDRESS until the program prints "a thread waits", and then lets the kernel send them.
  *
  *	dgram_full ADDRESS PORT
  */

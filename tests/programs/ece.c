@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Enhanced connection establishment (ECE) between two programs: each offers vendor options; an unknown vendor is rejected.
- * The programs manage their queue pairs without the rdma_cm, as a vendor's software does.
+ * Enhanced connection establishment (ECE) between two programs: each offers vendor options; an
+ * unknown vendor is rejected. The programs manage their queue pairs without the rdma_cm, as a
+ * vendor's software does.
  *
  *	ece server ADDRESS PORT
  *		accepts every known vendor with its own options, until an unknown vendor connects

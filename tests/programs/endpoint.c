@@ -48,7 +48,9 @@ void die(const char *format, ...)
 	exit(1);
 }
 
-/* Returns the next event of this channel, which must be of this type; the caller acknowledges it. */
+/*
+ * Returns the next event of this channel, which must be of this type; the caller acknowledges it.
+ */
 static struct rdma_cm_event *expect(struct rdma_event_channel *channel,
 				    enum rdma_cm_event_type wanted)
 {

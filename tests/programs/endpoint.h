@@ -8,8 +8,9 @@
 #include <rdma/rdma_cma.h>
 
 /*
- * One side of an RC connection made with the rdma_cm, for the test programs of this directory. Public calls only. If a
- * call fails that the test expects to succeed, each function prints a line on stdout and ends the process.
+ * One side of an RC connection made with the rdma_cm, for the test programs of this directory.
+ * Public calls only. If a call fails that the test expects to succeed, each function prints a line
+ * on stdout and ends the process.
  *
  * Used by one thread only. endpoint_close() destroys all objects in reverse order.
  */
@@ -43,8 +44,10 @@ uint64_t now_ms(void);
 /* Creates a listening id on its own channel; port 0 selects a free port. */
 struct rdma_cm_id *endpoint_listen(const char *addr, const char *port);
 
-/* Waits for a connection on `listener`, accepts it and waits until it is established. The new id has a channel of its
- * own. */
+/*
+ * Waits for a connection on `listener`, accepts it and waits until it is established. The new id
+ * has a channel of its own.
+ */
 void endpoint_accept(struct endpoint *ep, struct rdma_cm_id *listener, size_t buf_bytes);
 void endpoint_connect(struct endpoint *ep, const char *addr, const char *port, size_t buf_bytes);
 
@@ -56,8 +59,8 @@ void endpoint_close(struct endpoint *ep);
 void endpoint_post_recv(struct endpoint *ep, uint64_t wr_id);
 
 /*
- * Posts one signalled operation of `length` bytes between the start of both buffers. Returns 0, or the errno of
- * ibv_post_send: some callers expect the failure.
+ * Posts one signalled operation of `length` bytes between the start of both buffers. Returns 0, or
+ * the errno of ibv_post_send: some callers expect the failure.
  */
 int endpoint_post(struct endpoint *ep, enum ibv_wr_opcode opcode, uint32_t length, uint64_t wr_id);
 

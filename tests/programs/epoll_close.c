@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * A TCP program for librspreload: one thread adds a socket to an epoll set while another thread closes the socket. The
- * program replaces rclose() and repoll_ctl(), which librspreload calls, to order the threads: the socket is added after
- * librspreload has removed the closed socket from its sets, and before rclose().
+ * A TCP program for librspreload: one thread adds a socket to an epoll set while another thread
+ * closes the socket. The program replaces rclose() and repoll_ctl(), which librspreload calls, to
+ * order the threads: the socket is added after librspreload has removed the closed socket from its
+ * sets, and before rclose().
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -57,7 +58,10 @@ static bool is_waiting(pid_t thread)
 	return state && state[2] == 'S';
 }
 
-/* The adding thread: waits until the other thread is in rclose(), or waits for a lock that this thread holds. */
+/*
+ * The adding thread: waits until the other thread is in rclose(), or waits for a lock that this
+ * thread holds.
+ */
 __attribute__((visibility("default"))) int repoll_ctl(int epfd, int op, int fd,
 						      struct epoll_event *event)
 {

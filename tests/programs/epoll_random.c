@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * A TCP program without any use of RDMA: an echo server and its clients in one process. The server's threads wait in nested
- * epoll sets while other threads add, change, move and remove connections and sets at random. The clients check each byte. The
- * test runs the program with and without librspreload.
+ * A TCP program without any use of RDMA: an echo server and its clients in one process. The
+ * server's threads wait in nested epoll sets while other threads add, change, move and remove
+ * connections and sets at random. The clients check each byte. The test runs the program with and
+ * without librspreload.
  *
  *     epoll_random SEED CONNECTIONS
  *
- * The program ends when all connections have been served. If a connection makes no progress for PATIENCE_MS, an event was
- * lost: the program prints the connection and fails.
+ * The program ends when all connections have been served. If a connection makes no progress for
+ * PATIENCE_MS, an event was lost: the program prints the connection and fails.
  */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

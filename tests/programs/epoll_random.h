@@ -37,7 +37,10 @@ void random_serve(uint64_t *dice, const struct epoll_event *events, int count);
 void random_stop(void);
 void random_print_sets(void);
 
-/* Ways to wait for events of a set. They return the number of events, which is 0 if another thread has read them. */
+/*
+ * Ways to wait for events of a set. They return the number of events, which is 0 if another thread
+ * has read them.
+ */
 int random_by_epoll_wait(int root, struct epoll_event *events, int most);
 int random_by_epoll_pwait(int root, struct epoll_event *events, int most);
 int random_by_epoll_pwait2(int root, struct epoll_event *events, int most);

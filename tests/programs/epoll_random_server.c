@@ -20,8 +20,9 @@
 /* Connections whose data is in [done, filled) of buf. Guarded by lock. A number is used once. */
 struct served {
 	pthread_mutex_t lock;
-	int fd;	    /* -1: none yet, or closed */
-	int second; /* another number of the same socket, which is a member instead of fd; -1: none */
+	int fd; /* -1: none yet, or closed */
+	/* another number of the same socket, which is a member instead of fd; -1: none */
+	int second;
 	int set;
 	uint32_t mode; /* EPOLLET, EPOLLONESHOT and EPOLLEXCLUSIVE */
 	bool is_ended; /* no more data */
@@ -33,7 +34,10 @@ struct served {
 static struct served *all;
 static unsigned count_all;
 
-/* A handle of an event that was read before its set was replaced belongs to the new set. The lock of sets_lock is held for writing while a set is replaced, so that no thread uses its number. */
+/*
+ * A handle of an event that was read before its set was replaced belongs to the new set. The lock
+ * of sets_lock is held for writing while a set is replaced, so that no thread uses its number.
+ */
 static pthread_rwlock_t sets_lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct {
 	int epoll;
@@ -128,7 +132,9 @@ static void connection_leave(struct served *one)
 	MUST(!epoll_ctl(sets[one->set].epoll, EPOLL_CTL_DEL, member_of(one), NULL));
 }
 
-/* Waits for other events. A member with EPOLLEXCLUSIVE cannot be changed. Locked, with sets_lock. */
+/*
+ * Waits for other events. A member with EPOLLEXCLUSIVE cannot be changed. Locked, with sets_lock.
+ */
 static void connection_change(struct served *one)
 {
 	struct epoll_event event = {.events = wanted(one), .data.u64 = (uint64_t)(one - all)};
@@ -178,7 +184,9 @@ static void connection_close(struct served *one)
 	one->fd = one->second = -1;
 }
 
-/* Echoes until neither the input nor the output makes progress. Returns false at the end. Locked. */
+/*
+ * Echoes until neither the input nor the output makes progress. Returns false at the end. Locked.
+ */
 static bool connection_echo(struct served *one)
 {
 	ssize_t ret;
@@ -261,7 +269,10 @@ void random_serve(uint64_t *dice, const struct epoll_event *events, int count)
 	pthread_rwlock_unlock(&sets_lock);
 }
 
-/* Moves a connection to another set, with another mode, and perhaps with another number of the socket. */
+/*
+ * Moves a connection to another set, with another mode, and perhaps with another number of the
+ * socket.
+ */
 static void connection_move(uint64_t *dice, struct served *one)
 {
 	pthread_rwlock_rdlock(&sets_lock);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * A TCP program without any use of RDMA: changes epoll sets at random, and prints what each call returns. The output depends
- * on the seed only. The test compares the output with librspreload with the output without it.
+ * A TCP program without any use of RDMA: changes epoll sets at random, and prints what each call
+ * returns. The output depends on the seed only. The test compares the output with librspreload with
+ * the output without it.
  *
  *     epoll_trace SEED STEPS
  *
- * The program has some sockets, pipes and epoll sets, at fixed descriptor numbers. Each socket may have two numbers. A step
- * changes one of them, or calls epoll_wait() or poll() for one set. Data has arrived before the step ends.
+ * The program has some sockets, pipes and epoll sets, at fixed descriptor numbers. Each socket may
+ * have two numbers. A step changes one of them, or calls epoll_wait() or poll() for one set. Data
+ * has arrived before the step ends.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,7 +29,10 @@
 #define PATIENCE_S 20
 #define FIRST	   400
 
-/* Slots of descriptors: the slot s has the number FIRST + s. Odd sockets are the peers of the even ones before them. */
+/*
+ * Slots of descriptors: the slot s has the number FIRST + s. Odd sockets are the peers of the even
+ * ones before them.
+ */
 enum {
 	SOCKETS = 6,
 	PIPES = 2,

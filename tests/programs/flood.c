@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sends connection requests at a fixed rate: each is a valid REQ (or SIDR_REQ) of a new connection, sent by a socket of this
- * program. It uses internal headers, because the library never sends such requests.
+ * Sends connection requests at a fixed rate: each is a valid REQ (or SIDR_REQ) of a new connection,
+ * sent by a socket of this program. It uses internal headers, because the library never sends such
+ * requests.
  *
  *	flood SOURCE DESTINATION PORT tcp|udp SECONDS REQUESTS_A_SECOND
  */

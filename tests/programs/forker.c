@@ -6,9 +6,10 @@
  *	forker ADDRESS PORT fresh OTHER_PORT
  *	forker ADDRESS PORT exec PROGRAM [ARGUMENTS...]
  *
- * plain: the child uses no verbs and ends. fresh: the child opens devices and connects to the server on OTHER_PORT. exec:
- * the child executes PROGRAM. In each case the parent's transfers continue before, during and after the run of the child,
- * and the child can read its copy of the parent's memory.
+ * plain: the child uses no verbs and ends. fresh: the child opens devices and connects to the
+ * server on OTHER_PORT. exec: the child executes PROGRAM. In each case the parent's transfers
+ * continue before, during and after the run of the child, and the child can read its copy of the
+ * parent's memory.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two processes with one connected RC queue pair each. The requester makes one mistake of those that applications make; both
- * processes then end. The test reads the explanation of `usrdma why`.
+ * Two processes with one connected RC queue pair each. The requester makes one mistake of those
+ * that applications make; both processes then end. The test reads the explanation of `usrdma why`.
  *
  *	mistake CASE DEVICE GID_INDEX
  *
- * Prints "requester PID QPN" and "responder PID QPN", and the statuses of the requester's completions.
+ * Prints "requester PID QPN" and "responder PID QPN", and the statuses of the requester's
+ * completions.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -51,7 +52,8 @@ struct mistake {
 	bool posts_in_err;
 	void (*call)(struct side *side, const struct hello *peer); /* instead of a WR */
 	uint32_t cq_entries;					   /* 0: DEPTH */
-	uint32_t window; /* bytes of a memory window of the responder, whose rkey the request has; 0: none */
+	/* bytes of a memory window of the responder, whose rkey the request has; 0: none */
+	uint32_t window;
 	bool window_is_read_only;
 	bool window_is_bound_again; /* after the requester got its rkey */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One process with one mistake of those that applications make without a connection. The test reads the explanation of
- * `usrdma why` while the process waits or after it has ended.
+ * One process with one mistake of those that applications make without a connection. The test reads
+ * the explanation of `usrdma why` while the process waits or after it has ended.
  *
  *	misuse CASE DEVICE GID_INDEX
  */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Makes the calls with which NCCL's InfiniBand transport starts, finds devices, connects, transfers and recovers, on each device:
+ * Makes the calls with which NCCL's InfiniBand transport starts, finds devices, connects, transfers
+ * and recovers, on each device:
  *
  *	net_ib
  *
- * The library is loaded by dlopen(3) and dlvsym(3), and this program is not linked with it. Each device is a rail, whose queue pairs
- * are connected with each other. Prints one line for each device, or the call that failed and exits with 1.
+ * The library is loaded by dlopen(3) and dlvsym(3), and this program is not linked with it. Each
+ * device is a rail, whose queue pairs are connected with each other. Prints one line for each
+ * device, or the call that failed and exits with 1.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -90,7 +92,10 @@ static const struct {
 	CALL(query_port_speed, "IBVERBS_1.16"),
 };
 
-/* One device. The queue pairs a and b of each type are connected with each other, flush with itself. */
+/*
+ * One device. The queue pairs a and b of each type are connected with each other, flush with
+ * itself.
+ */
 struct rail {
 	const char *name;
 	struct ibv_context *context;
@@ -296,7 +301,10 @@ static void qp_connect(const struct rail *rail, struct ibv_qp *qp, const struct 
 	ok(rail, "INIT",
 	   calls.modify_qp(qp, &attr,
 			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
-	/* The result is ignored, because a device may not support Enhanced Connection Establishment. */
+	/*
+	 * The result is ignored, because a device may not support Enhanced Connection
+	 * Establishment.
+	 */
 	calls.query_ece(qp, &ece);
 	attr.qp_state = IBV_QPS_RTR;
 	ok(rail, "RTR",
@@ -364,7 +372,10 @@ static void wait_status(const struct rail *rail, const char *what, int count,
 	}
 }
 
-/* Adds 1 to the first word of the target, whose 8 bytes all have this value. The former word is returned to the buffer. */
+/*
+ * Adds 1 to the first word of the target, whose 8 bytes all have this value. The former word is
+ * returned to the buffer.
+ */
 static void fetch_add(const struct rail *rail, uint8_t value)
 {
 	uint64_t before, returned, after;
@@ -379,7 +390,10 @@ static void fetch_add(const struct rail *rail, uint8_t value)
 		fail(rail->name, "values of the FETCH_ADD", EINVAL);
 }
 
-/* A transfer: data, then an empty WRITE with immediate, then the READ that flushes the memory of a GPU. */
+/*
+ * A transfer: data, then an empty WRITE with immediate, then the READ that flushes the memory of a
+ * GPU.
+ */
 static void transfer(struct rail *rail, uint8_t value)
 {
 	memset(rail->buf, value, BUF_BYTES);
@@ -412,8 +426,8 @@ static void rail_connect(struct rail *rail)
 }
 
 /*
- * The peer does not answer, as after the failure of a rail: the first WR fails with RETRY_EXC_ERR, the next one is flushed. NCCL
- * survives only these two. Both queue pairs are then connected again.
+ * The peer does not answer, as after the failure of a rail: the first WR fails with RETRY_EXC_ERR,
+ * the next one is flushed. NCCL survives only these two. Both queue pairs are then connected again.
  */
 static void fail_over(struct rail *rail)
 {
@@ -460,7 +474,10 @@ int main(void)
 		transfer(&rails[i], (uint8_t)(i + 101));
 		puts(", transferred");
 	}
-	/* The contexts are not closed: the threads of watch_events() wait in ibv_get_async_event() until the process exits. */
+	/*
+	 * The contexts are not closed: the threads of watch_events() wait in ibv_get_async_event()
+	 * until the process exits.
+	 */
 	for (int i = 0; i < count; i++)
 		rail_close(&rails[i]);
 	calls.free_device_list(list);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A server that rejects every request without the expected private data, and a client that sends this data.
+ * A server that rejects every request without the expected private data, and a client that sends
+ * this data.
  *
  *	picky server ADDRESS PORT tcp|udp	serves until it is killed
  *	picky client ADDRESS PORT tcp|udp	ends with status 0 once it was accepted

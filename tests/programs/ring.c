@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An MPI program that verifies its data. Every rank concurrently sends buffers of 1 byte to 4 MiB to its right
- * neighbour and receives from its left. All ranks sum vectors of the same lengths; one gathers from all. Each byte
- * depends on the sender, its offset and the round. Rank 0 prints a line if all data was right.
+ * An MPI program that verifies its data. Every rank concurrently sends buffers of 1 byte to 4 MiB
+ * to its right neighbour and receives from its left. All ranks sum vectors of the same lengths; one
+ * gathers from all. Each byte depends on the sender, its offset and the round. Rank 0 prints a line
+ * if all data was right.
  */
 #include <mpi.h>
 #include <stdbool.h>
@@ -30,8 +31,9 @@ static void expect(bool truth, const char *what, int bytes)
 }
 
 /*
- * If a connection ends during a rendezvous, libfabric reports the outstanding RDMA READ as FI_ECANCELED. Open MPI then completes the
- * receive as cancelled and without an error, and the rest of the buffer is unchanged.
+ * If a connection ends during a rendezvous, libfabric reports the outstanding RDMA READ as
+ * FI_ECANCELED. Open MPI then completes the receive as cancelled and without an error, and the rest
+ * of the buffer is unchanged.
  */
 static void expect_complete(const MPI_Status *status, int bytes)
 {
@@ -45,7 +47,10 @@ static void expect_complete(const MPI_Status *status, int bytes)
 	MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Prints which bytes are wrong, because a lost packet, a lost page and an incomplete message differ in them. */
+/*
+ * Prints which bytes are wrong, because a lost packet, a lost page and an incomplete message differ
+ * in them.
+ */
 static void expect_pattern(int from, int round, int bytes)
 {
 	int first = bytes, end = 0, wrong = 0, zeros = 0;

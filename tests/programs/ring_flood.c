@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Writes events into a trace ring without pause, with times in the past, as no library of usrdma does. One of the threads runs
- * while the scheduler interrupts the others.
+ * Writes events into a trace ring without pause, with times in the past, as no library of usrdma
+ * does. One of the threads runs while the scheduler interrupts the others.
  *
  *	ring_flood DESCRIPTOR
  */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connects and disconnects repeatedly, for the test that memory, descriptors and threads do not grow.
+ * Connects and disconnects repeatedly, for the test that memory, descriptors and threads do not
+ * grow.
  *
  *	rounds serve ADDRESS PORT COUNT		COUNT connections, one after the other
  *	rounds drive ADDRESS PORT COUNT
  *
- * Each side prints "after N: F fds, K KiB, T threads" several times; the first after a tenth of the rounds, when every
- * table has grown to its usual size.
+ * Each side prints "after N: F fds, K KiB, T threads" several times; the first after a tenth of the
+ * rounds, when every table has grown to its usual size.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -32,8 +33,10 @@ static unsigned int count_entries(const char *path)
 	return count;
 }
 
-/* Private memory only. Keys and QPNs are random, so a process touches the pages of its shared segment's tables
- * gradually. */
+/*
+ * Private memory only. Keys and QPNs are random, so a process touches the pages of its shared
+ * segment's tables gradually.
+ */
 static unsigned long private_kib(void)
 {
 	unsigned long size_pages, resident_pages, shared_pages;

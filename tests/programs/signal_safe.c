@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Makes calls that a signal handler may make (signal-safety(7)), and ends with status 1 if one of them calls the
- * allocator: the handler may have interrupted the allocator while it held its lock.
+ * Makes calls that a signal handler may make (signal-safety(7)), and ends with status 1 if one of
+ * them calls the allocator: the handler may have interrupted the allocator while it held its lock.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -17,7 +17,10 @@ void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *memory, size_t bytes);
 void __libc_free(void *memory);
 
-/* volatile: the compiler may assume that a function of the C library calls no function of this file. */
+/*
+ * volatile: the compiler may assume that a function of the C library calls no function of this
+ * file.
+ */
 static volatile bool is_forbidden;
 static const char *volatile caller;
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * A TCP program without any use of RDMA. It makes the calls that programs make on sockets and expects the results of the
- * kernel's TCP. The test runs it with and without librspreload.
+ * A TCP program without any use of RDMA. It makes the calls that programs make on sockets and
+ * expects the results of the kernel's TCP. The test runs it with and without librspreload.
  *
- *     sockets [CASE]     prints "CASE: good" for each case that succeeds, and ends at the first that fails
+ *     sockets [CASE]     prints "CASE: good" for each case that succeeds, and ends at the first
+ *                        that fails
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -489,7 +490,10 @@ static const struct socket_case cases[] = {
 #endif
 };
 
-/* These cases run only if they are named. They need sockets that a child can use: TCP or RDMAV_FORK_SAFE. */
+/*
+ * These cases run only if they are named. They need sockets that a child can use: TCP or
+ * RDMAV_FORK_SAFE.
+ */
 static const struct socket_case named_cases[] = {
 	{"a child gets events of a socket that it changes",
 	 child_gets_events_of_a_socket_that_it_changes},

@@ -14,8 +14,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* nfds may exceed the size of the sets: select() accesses only the bits of possible descriptors. Timeouts are
- * normalized and checked. */
+/*
+ * nfds may exceed the size of the sets: select() accesses only the bits of possible descriptors.
+ * Timeouts are normalized and checked.
+ */
 void sets_and_times_of_programs(void)
 {
 	struct timeval time = {.tv_usec = 20 * 1000000};

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Cases of `sockets`: threads that are cancelled in blocking calls while another thread uses sockets. */
+/*
+ * Cases of `sockets`: threads that are cancelled in blocking calls while another thread uses
+ * sockets.
+ */
 
 #include "sockets.h"
 
@@ -121,7 +124,10 @@ static void read_up_to(char last)
 	} while (bytes[count - 1] != last);
 }
 
-/* iperf3 cancels its threads in this way. A system call of the kernel leaves no lock held when its thread ends. */
+/*
+ * iperf3 cancels its threads in this way. A system call of the kernel leaves no lock held when its
+ * thread ends.
+ */
 static void cancelled_anywhere(void)
 {
 	for (int round = 0; round < 20 * ROUNDS; round++) {
@@ -293,8 +299,10 @@ void threads_are_cancelled(void)
 	is_over = false;
 	alarm(6 * PATIENCE_MS / 1000);
 	MUST(!pthread_create(&other, NULL, go_on, NULL));
-	/* The first pass opens the few descriptors that the libraries keep. In the second pass no round may leave a
-	 * descriptor. */
+	/*
+	 * The first pass opens the few descriptors that the libraries keep. In the second pass no
+	 * round may leave a descriptor.
+	 */
 	for (int time = 0; time < 2; time++) {
 		cancel_in_calls_that_receive();
 		is_over = true;

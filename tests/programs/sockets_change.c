@@ -39,7 +39,10 @@ static void *get_x(void *arg)
 	return NULL;
 }
 
-/* A one-shot member that was reported stays disabled when its socket becomes an rsocket; other members are reported. */
+/*
+ * A one-shot member that was reported stays disabled when its socket becomes an rsocket; other
+ * members are reported.
+ */
 void one_shot_member_stays_disabled_when_its_socket_changes(void)
 {
 	int epoll = epoll_create1(EPOLL_CLOEXEC), second = dup(client);
@@ -87,7 +90,10 @@ static void *response(void *arg)
 	return NULL;
 }
 
-/* A socket becomes an rsocket in a child. It is a member of a set of the child and of a set of the parent. */
+/*
+ * A socket becomes an rsocket in a child. It is a member of a set of the child and of a set of the
+ * parent.
+ */
 void child_gets_events_of_a_socket_that_it_changes(void)
 {
 	int epoll = epoll_create1(EPOLL_CLOEXEC), status;

@@ -17,8 +17,10 @@ static void control(int epoll, int op, int fd, uint32_t events)
 	MUST(!epoll_ctl(epoll, op, fd, &event));
 }
 
-/* Waits until each of two descriptors was reported, or only `first` if `second` is -1. No other descriptor may be
- * reported. */
+/*
+ * Waits until each of two descriptors was reported, or only `first` if `second` is -1. No other
+ * descriptor may be reported.
+ */
 static void both(int epoll, int first, int second)
 {
 	bool has_first = false, has_second = second < 0;
@@ -190,7 +192,10 @@ static int use_copy(int epoll, int ends[2])
 	return close(server) || close(client) || close(listener) || close(epoll) ? 3 : 0;
 }
 
-/* A child has the kernel's members of its parent's set, and closes its copies without an effect on the parent. */
+/*
+ * A child has the kernel's members of its parent's set, and closes its copies without an effect on
+ * the parent.
+ */
 void a_child_uses_its_copy_of_a_set(void)
 {
 	int epoll = epoll_create1(EPOLL_CLOEXEC);

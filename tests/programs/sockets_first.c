@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Cases of `sockets`: threads that already wait for an epoll descriptor when it, or a set in it, gets its first socket. */
+/*
+ * Cases of `sockets`: threads that already wait for an epoll descriptor when it, or a set in it,
+ * gets its first socket.
+ */
 
 #include "sockets.h"
 
@@ -183,7 +186,10 @@ void first_socket_wakes_a_thread_that_waits(void)
 	}
 }
 
-/* Level-triggered: each thread finds the event. The number by which the socket is added was duplicated after the waits began. */
+/*
+ * Level-triggered: each thread finds the event. The number by which the socket is added was
+ * duplicated after the waits began.
+ */
 void first_socket_wakes_all_threads_that_wait(void)
 {
 	struct first_wait waits[THREADS];
@@ -203,7 +209,10 @@ void first_socket_wakes_all_threads_that_wait(void)
 	MUST(!close(epoll) && !close(second));
 }
 
-/* The event of another descriptor ends the wait at the same time. Neither event is lost, and no third one is reported. */
+/*
+ * The event of another descriptor ends the wait at the same time. Neither event is lost, and no
+ * third one is reported.
+ */
 void first_socket_and_a_pipe_are_reported(void)
 {
 	for (int round = 0; round < 50; round++) {
@@ -261,7 +270,10 @@ static int wait_in_child(int epoll, int out)
 	return epoll_wait(epoll, &event, 1, PATIENCE_MS) != 1 || event.data.u64 != 4711;
 }
 
-/* A child waits in its copy of the set, too. Both processes receive the event of the pipe and no other one. */
+/*
+ * A child waits in its copy of the set, too. Both processes receive the event of the pipe and no
+ * other one.
+ */
 void first_socket_of_a_set_that_a_child_has(void)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = 4711};

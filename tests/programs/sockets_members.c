@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Cases of `sockets`: members of epoll sets whose numbers are duplicated, closed or reused, and sets in sets. */
+/*
+ * Cases of `sockets`: members of epoll sets whose numbers are duplicated, closed or reused, and
+ * sets in sets.
+ */
 
 #include "sockets.h"
 
@@ -32,7 +35,10 @@ static int change(int epoll, int op, int fd, uint32_t events)
 	return epoll_ctl(epoll, op, fd, &event);
 }
 
-/* Waits until all these descriptors were reported, in any order. No other descriptor may be reported. */
+/*
+ * Waits until all these descriptors were reported, in any order. No other descriptor may be
+ * reported.
+ */
 static void await_members(int epoll, const int *fds, int count)
 {
 	unsigned seen = 0;
@@ -84,7 +90,10 @@ void epoll_adds_second_number_after_close_of_first(void)
 	MUST(!close(epoll));
 }
 
-/* The numbers of one epoll descriptor refer to the same set, also if they were duplicated before the first socket. */
+/*
+ * The numbers of one epoll descriptor refer to the same set, also if they were duplicated before
+ * the first socket.
+ */
 void duplicates_of_an_epoll_descriptor_are_one_set(void)
 {
 	int epoll = new_set(), second = dup(epoll), third = fcntl(epoll, F_DUPFD_CLOEXEC, 0);
@@ -214,7 +223,10 @@ void epoll_set_is_a_member_of_a_set(void)
 	MUST(!close(outer) && !close(ends[0]) && !close(ends[1]));
 }
 
-/* A set without sockets is added first. EPOLL_CTL_DEL and EPOLL_CTL_MOD find it after it has got its first socket. */
+/*
+ * A set without sockets is added first. EPOLL_CTL_DEL and EPOLL_CTL_MOD find it after it has got
+ * its first socket.
+ */
 void epoll_set_gets_its_first_socket_in_a_set(void)
 {
 	int outer = new_set(), inner = new_set();

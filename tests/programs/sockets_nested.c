@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Cases of `sockets`: epoll sets that were nested before the inner one had a socket, and poll(2) on epoll descriptors. */
+/*
+ * Cases of `sockets`: epoll sets that were nested before the inner one had a socket, and poll(2) on
+ * epoll descriptors.
+ */
 
 #include "sockets.h"
 
@@ -75,7 +78,10 @@ void inner_set_was_added_before_its_first_socket(void)
 	close_sets((int[]){outer, other, ends[0], ends[1]}, 4);
 }
 
-/* The first socket arrives in the innermost set, then one in the middle. A set is removed from the middle and added again. */
+/*
+ * The first socket arrives in the innermost set, then one in the middle. A set is removed from the
+ * middle and added again.
+ */
 void inner_sets_are_nested_before_the_first_socket(void)
 {
 	int sets[DEPTH], middle = DEPTH / 2;
@@ -128,7 +134,10 @@ void inner_one_shot_set_stays_disabled(void)
 	close_sets((int[]){outer, inner, ends[0], ends[1]}, 4);
 }
 
-/* The inner set is removed from one outer set, and the other outer set is closed, before the first socket. */
+/*
+ * The inner set is removed from one outer set, and the other outer set is closed, before the first
+ * socket.
+ */
 void inner_set_leaves_before_its_first_socket(void)
 {
 	int outer = new_set(), closed = new_set(), inner = new_set();
@@ -215,7 +224,9 @@ void inner_set_was_passed_before_its_first_socket(void)
 	MUST(is_quiet(outer) && !close(outer) && !close(inner));
 }
 
-/* The number of a closed epoll descriptor belongs to a pipe, and then to an epoll descriptor again. */
+/*
+ * The number of a closed epoll descriptor belongs to a pipe, and then to an epoll descriptor again.
+ */
 void inner_set_has_the_number_of_a_closed_one(void)
 {
 	int outer = new_set(), first = new_set(), number = first, ends[2];
@@ -310,7 +321,10 @@ static int poll_now(int fd, short events)
 	return pollfd.revents;
 }
 
-/* Among other descriptors, with a socket that is edge-triggered, and in a set that contains the descriptor. */
+/*
+ * Among other descriptors, with a socket that is edge-triggered, and in a set that contains the
+ * descriptor.
+ */
 void poll_reports_an_epoll_descriptor_with_sockets(void)
 {
 	int epoll = new_set(), outer = new_set();

@@ -12,7 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A socket is not seekable, so fflush() keeps the input that the program has not read (fflush(3)). */
+/*
+ * A socket is not seekable, so fflush() keeps the input that the program has not read (fflush(3)).
+ */
 void fflush_keeps_unread_input_of_a_socket(void)
 {
 	FILE *file = fdopen(dup(client), "r+");
@@ -62,7 +64,10 @@ void exit_with_buffered_data(const char *port)
 	exit(0);
 }
 
-/* exit() writes the buffered data of streams, and does not wait for a thread that is blocked in a read of another stream. */
+/*
+ * exit() writes the buffered data of streams, and does not wait for a thread that is blocked in a
+ * read of another stream.
+ */
 void exit_writes_streams_while_a_thread_reads(void)
 {
 	struct sockaddr_in addr;

@@ -2,10 +2,11 @@
 /*
  *	storm ADDRESS PORT PROCESSES SECONDS SEED
  *
- * Each process listens on a port of its own, from PORT on, and connects, accepts, rejects, sends, disconnects, destroys ids
- * and exits at random. Processes that ended are replaced, and some are killed or stopped at random times. At the end all
- * clean up. The exit status is 0 if each process could clean up and all other errors were caused by the end of a peer.
- * The random numbers follow from the seed; the results also depend on the scheduling of the processes.
+ * Each process listens on a port of its own, from PORT on, and connects, accepts, rejects, sends,
+ * disconnects, destroys ids and exits at random. Processes that ended are replaced, and some are
+ * killed or stopped at random times. At the end all clean up. The exit status is 0 if each process
+ * could clean up and all other errors were caused by the end of a peer. The random numbers follow
+ * from the seed; the results also depend on the scheduling of the processes.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -81,7 +82,10 @@ static bool is_one_in(unsigned int sides)
 	return roll(sides) == 0;
 }
 
-/* An id other than the listener; context of its rdma_cm_id. Owned by its element in the worker's array. */
+/*
+ * An id other than the listener; context of its rdma_cm_id. Owned by its element in the worker's
+ * array.
+ */
 struct talk {
 	struct rdma_cm_id *id;
 	bool is_asked; /* a connection request that was not answered yet */
@@ -144,8 +148,10 @@ static void end_talk(struct talk *talk)
 		die("rdma_destroy_id: %s", strerror(errno));
 }
 
-/* Daemon and library are never killed. Returns -1 for an error that a peer's end can cause; any other error ends the
- * process. */
+/*
+ * Daemon and library are never killed. Returns -1 for an error that a peer's end can cause; any
+ * other error ends the process.
+ */
 static int outcome(const char *what, int ret)
 {
 	if (ret == 0 || errno == EINVAL || errno == EISCONN || errno == ENOTCONN)
@@ -233,7 +239,10 @@ static void connect_some(struct worker *worker)
 	atomic_fetch_add(&field.tally->connects, 1);
 }
 
-/* Another process may have had the port until it was killed. Then the port has no listener for a while. */
+/*
+ * Another process may have had the port until it was killed. Then the port has no listener for a
+ * while.
+ */
 static void listen_again(struct worker *worker)
 {
 	struct sockaddr_in addr = field.addr;

@@ -5,9 +5,9 @@
  *	stream serve ADDRESS PORT			grants its memory, keeps receives posted
  *	stream drive ADDRESS PORT send|write|read|atomic BYTES
  *
- * Both print one line for each event: "progress N" at most twice a second, the first failed completion, the number of
- * flushed completions, every rdma_cm and asynchronous event. They end with status 0 once the connection has ended and every
- * work request has completed.
+ * Both print one line for each event: "progress N" at most twice a second, the first failed
+ * completion, the number of flushed completions, every rdma_cm and asynchronous event. They end
+ * with status 0 once the connection has ended and every work request has completed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -124,8 +124,10 @@ static void note_cm_event(struct stream *st)
 	rdma_ack_cm_event(event);
 	if ((st->is_disconnected || st->is_removed) && !st->ended_ms)
 		st->ended_ms = now_ms();
-	/* As rdma_disconnect(3) describes: the side that gets DISCONNECTED calls rdma_disconnect(), which flushes its
-	 * queues. */
+	/*
+	 * As rdma_disconnect(3) describes: the side that gets DISCONNECTED calls rdma_disconnect(),
+	 * which flushes its queues.
+	 */
 	if (st->is_disconnected && rdma_disconnect(st->ep.id) && errno != EINVAL)
 		die("rdma_disconnect: %s", strerror(errno));
 }
@@ -145,7 +147,10 @@ static int run(struct stream *st)
 	make_nonblocking(st->ep.channel->fd);
 	make_nonblocking(st->ep.id->verbs->async_fd);
 	say("connected");
-	/* All work requests posted before the end may have succeeded: fill() posts until a work request is flushed. */
+	/*
+	 * All work requests posted before the end may have succeeded: fill() posts until a work
+	 * request is flushed.
+	 */
 	while (!st->ended_ms || st->outstanding || !st->failed) {
 		fill(st);
 		drain(st);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs controlled by a test: one command in each line of standard input, one line of output for each command.
+ * Queue pairs controlled by a test: one command in each line of standard input, one line of output
+ * for each command.
  *
  *	target DEVICE GID_INDEX
  *
- *	info				"GID ADDRESS RKEY BYTES" of the buffer that all queue pairs use
+ *	info				"GID ADDRESS RKEY BYTES" of the buffer of all queue pairs
  *	new TYPE			creates a queue pair, rc, uc or ud, in INIT: "INDEX QPN"
  *	connect INDEX QPN GID PSN SENDS	to RTS; PSN: expected from the peer, SENDS: first own
  *					PSN; no ACK timeout

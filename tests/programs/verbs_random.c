@@ -2,12 +2,13 @@
 /*
  *	verbs_random SIDE PAIR SEED RUN FIRST ROUNDS SOCKET DEVICE GID DIRECTORY TALLY SOAK
  *
- * One side of a pair (verbs_random.h): SIDE 0 listens on the path SOCKET, SIDE 1 connects. It runs ROUNDS rounds from FIRST on;
- * 0: until SIGTERM. RUN is printed in reports. DIRECTORY is for files on a disk, TALLY the file of the counts. With SOAK 1, a call
- * that does not return is reported, and some rounds have a short ACK timeout.
+ * One side of a pair (verbs_random.h): SIDE 0 listens on the path SOCKET, SIDE 1 connects. It runs
+ * ROUNDS rounds from FIRST on; 0: until SIGTERM. RUN is printed in reports. DIRECTORY is for files
+ * on a disk, TALLY the file of the counts. With SOAK 1, a call that does not return is reported,
+ * and some rounds have a short ACK timeout.
  *
- * Exit status: 0 after all rounds; 3 if the peer has ended before; 4 without the transport RoCE v2; 1 after a line
- * with FAIL.
+ * Exit status: 0 after all rounds; 3 if the peer has ended before; 4 without the transport RoCE v2;
+ * 1 after a line with FAIL.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -104,7 +105,10 @@ static void vr_traffic(struct vr_round *r)
 	}
 	if (!is_running)
 		return;
-	/* Late messages of UC may still arrive. The peer begins to flood when it knows that the memory was checked. */
+	/*
+	 * Late messages of UC may still arrive. The peer begins to flood when it knows that the
+	 * memory was checked.
+	 */
 	if (r->plan.service != VR_UC)
 		vr_check_memory(r);
 	else

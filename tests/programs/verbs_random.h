@@ -10,12 +10,14 @@
 #include <infiniband/verbs.h>
 
 /*
- * Two processes, the sides 0 and 1 of a pair, exchange messages in rounds. A round has new objects. Its service, sizes, kinds of
- * memory and operations follow from the seed, the pair and the number of the round, so both sides know each message and check
- * each byte. The sides connect by a socket, over which they also acknowledge what they have checked.
+ * Two processes, the sides 0 and 1 of a pair, exchange messages in rounds. A round has new objects.
+ * Its service, sizes, kinds of memory and operations follow from the seed, the pair and the number
+ * of the round, so both sides know each message and check each byte. The sides connect by a socket,
+ * over which they also acknowledge what they have checked.
  *
- * A wrong byte or a wrong order ends the process with a line that begins with FAIL. An error completion, a failed call and an
- * asynchronous event are lines that begin with @, and verbs_random.py compares them with the faults that it injected.
+ * A wrong byte or a wrong order ends the process with a line that begins with FAIL. An error
+ * completion, a failed call and an asynchronous event are lines that begin with @, and
+ * verbs_random.py compares them with the faults that it injected.
  */
 
 enum vr_service { VR_RC, VR_RC_SRQ, VR_UC, VR_UD, VR_XRC, VR_SERVICES };
@@ -48,7 +50,10 @@ enum vr_memory {
 
 enum vr_wait { VR_SPIN, VR_POLL, VR_BLOCK, VR_WAITS };
 
-/* What ends a round: the victim revokes the access of the peer, which continues to access the memory. */
+/*
+ * What ends a round: the victim revokes the access of the peer, which continues to access the
+ * memory.
+ */
 enum vr_action {
 	VR_NO_ACTION,
 	VR_DEREG,
@@ -356,7 +361,10 @@ void vr_acknowledge(struct vr_round *r, bool is_idle);
 void vr_check_memory(struct vr_round *r);
 
 /* verbs_random_pump.c */
-/* Handles messages, events and completions; waits for the next one if `is_idle`. Returns false if the round is over. */
+/*
+ * Handles messages, events and completions; waits for the next one if `is_idle`. Returns false if
+ * the round is over.
+ */
 bool vr_pump(struct vr_round *r, bool is_idle);
 bool vr_take_events(struct vr_round *r);
 

@@ -5,7 +5,10 @@
 
 #define QP_ACCESS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* If the daemon has no port when a process connects to it, the process has no RoCE and is started again. */
+/*
+ * If the daemon has no port when a process connects to it, the process has no RoCE and is started
+ * again.
+ */
 static void vr_path_failed(struct vr_round *r, const char *name, int err)
 {
 	vr.is_without_port = err == EOPNOTSUPP;
@@ -128,7 +131,9 @@ bool vr_connect(struct vr_round *r)
 		;
 	if (!r->has_hello || r->is_broken || r->is_ended)
 		return false;
-	/* A QP sends to the receiving one of the peer, which accepts packets from the sending one. */
+	/*
+	 * A QP sends to the receiving one of the peer, which accepts packets from the sending one.
+	 */
 	vr_connect_qp(r, r->send_qp, r->peer.hello.recv_qpn);
 	if (r->recv_qp != r->send_qp)
 		vr_connect_qp(r, r->recv_qp, r->peer.hello.send_qpn);

@@ -162,7 +162,10 @@ static void vr_free(struct vr_round *r)
 	r->memory = NULL;
 }
 
-/* Writes to the bell when a completion event has arrived. The thread is cancelled at the end of the round. */
+/*
+ * Writes to the bell when a completion event has arrived. The thread is cancelled at the end of the
+ * round.
+ */
 static void *vr_wait_for_events(void *arg)
 {
 	struct vr_round *r = arg;

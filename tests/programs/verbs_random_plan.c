@@ -59,8 +59,8 @@ static void vr_plan_sizes(struct vr_plan *plan, uint64_t *dice)
 }
 
 /*
- * The ACK timeout of 1 s with 7 retries cannot expire because the machine is busy. The shorter one of the soak can, if a process
- * does not run for 2 s.
+ * The ACK timeout of 1 s with 7 retries cannot expire because the machine is busy. The shorter one
+ * of the soak can, if a process does not run for 2 s.
  */
 void vr_make_plan(struct vr_plan *plan, uint64_t seed, unsigned int pair, uint32_t round,
 		  bool is_soak)
@@ -106,7 +106,10 @@ static enum vr_kind vr_plan_kind(const struct vr_plan *plan, uint32_t index, uin
 	uint32_t draw = vr_draw(dice, 20);
 	bool has_window = plan->service == VR_RC || plan->service == VR_RC_SRQ;
 
-	/* The peer acknowledges when it has received a message, so some messages of each window take a receive. */
+	/*
+	 * The peer acknowledges when it has received a message, so some messages of each window
+	 * take a receive.
+	 */
 	if (index % 8 == 7 || index + 1 == plan->ops)
 		return draw % 2 ? VR_SEND : VR_SEND_IMM;
 	if (plan->service == VR_UD)
@@ -181,7 +184,10 @@ uint32_t vr_imm_be(const struct vr_plan *plan, uint32_t index)
 	return htonl((uint32_t)(vr_mix(plan->key ^ ~(uint64_t)index) << 24) | index);
 }
 
-/* The low 24 bits of a word are the index of its message, so that a wrong word shows where it is from. */
+/*
+ * The low 24 bits of a word are the index of its message, so that a wrong word shows where it is
+ * from.
+ */
 static uint64_t vr_word(const struct vr_plan *plan, unsigned int side, uint32_t index, size_t word)
 {
 	return vr_mix(vr_mix(plan->key + side) ^ (uint64_t)index << 32 ^ word) << 24 | index;
@@ -274,7 +280,10 @@ static bool vr_is_part(const struct vr_round *r, unsigned int side, uint32_t ind
 	return true;
 }
 
-/* A message may end within a word, and the rest of the word is from a longer message or fresh. Each byte is looked up. */
+/*
+ * A message may end within a word, and the rest of the word is from a longer message or fresh. Each
+ * byte is looked up.
+ */
 static bool vr_is_mixed(const struct vr_round *r, unsigned int side, uint32_t slot, size_t at,
 			const uint8_t *data)
 {

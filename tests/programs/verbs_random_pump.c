@@ -8,7 +8,10 @@
 
 #include "verbs_random.h"
 
-/* Without a message, event or completion for this many seconds in which the process ran, the round fails. */
+/*
+ * Without a message, event or completion for this many seconds in which the process ran, the round
+ * fails.
+ */
 #define STALL_SECONDS 120u
 #define COMPLETIONS   16
 /* System calls are made in one of this many turns while completions arrive. */
@@ -290,7 +293,10 @@ static void vr_check_stall(const struct vr_round *r)
 			r->in.is_done, r->is_broken, r->is_in_flood, r->is_ended);
 }
 
-/* Messages of UC and UD may be lost: the peer is asked to look whether more have arrived, and to go on. */
+/*
+ * Messages of UC and UD may be lost: the peer is asked to look whether more have arrived, and to go
+ * on.
+ */
 static void vr_skip(struct vr_round *r)
 {
 	if (r->in.is_skip_pending) {

@@ -74,7 +74,10 @@ static uint32_t vr_index_of(struct vr_round *r, const struct ibv_wc *wc, const u
 	return index;
 }
 
-/* A WRITE that was posted before a message is visible when the message arrives, and nothing after its end was written. */
+/*
+ * A WRITE that was posted before a message is visible when the message arrives, and nothing after
+ * its end was written.
+ */
 static void vr_check_write(const struct vr_round *r, uint32_t index)
 {
 	struct vr_op op = vr_plan_op(&r->plan, !vr.side, index);
@@ -154,7 +157,9 @@ static void vr_check_data(const struct vr_round *r, const struct vr_op *op, cons
 		vr_expect(r, vr_kind_name(op->kind), !vr.side, op->index, 0, data, op->bytes);
 		return;
 	}
-	/* A message that is later than VR_SKIPPED can be overwritten by the next one of its slot. */
+	/*
+	 * A message that is later than VR_SKIPPED can be overwritten by the next one of its slot.
+	 */
 	if (op->index >= r->in.skipped)
 		vr_check_write(r, op->index);
 }

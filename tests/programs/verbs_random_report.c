@@ -104,7 +104,10 @@ void vr_leave(uint64_t since_ns)
 		;
 }
 
-/* A second counts only if this thread ran in it, so the time in which the process is stopped does not count. */
+/*
+ * A second counts only if this thread ran in it, so the time in which the process is stopped does
+ * not count.
+ */
 static void *vr_watch(void *unused)
 {
 	(void)unused;

@@ -5,8 +5,9 @@
 #include "verbs_random.h"
 
 /*
- * The end of a round: one side, the victim, revokes the access of the other, which writes, reads and adds without a pause.
- * After the call has returned, the victim fills its memory with other bytes, which must not change and must not be read.
+ * The end of a round: one side, the victim, revokes the access of the other, which writes, reads
+ * and adds without a pause. After the call has returned, the victim fills its memory with other
+ * bytes, which must not change and must not be read.
  */
 
 #define FLOOD_DEPTH 16u
@@ -98,7 +99,10 @@ static bool vr_is_flood_over(const struct vr_round *r)
 		return true;
 	if (!r->is_revoked)
 		return false;
-	/* The end of a queue pair is reported after all retries only; the round does not wait for that. */
+	/*
+	 * The end of a queue pair is reported after all retries only; the round does not wait for
+	 * that.
+	 */
 	if (vr_is_reliable(r) && (r->plan.action == VR_DEREG || r->plan.action == VR_REREG))
 		return false;
 	return r->flood_posted >= r->flood_limit + FLOOD_DEPTH ||

@@ -250,7 +250,10 @@ static void vr_posted(struct vr_round *r, const struct vr_op *op)
 	vr_count(op);
 }
 
-/* Operations that the call has refused are prepared again later; their effects on the expected counters are undone. */
+/*
+ * Operations that the call has refused are prepared again later; their effects on the expected
+ * counters are undone.
+ */
 static void vr_take_back(struct vr_round *r, const struct vr_wr *batch, unsigned int from,
 			 unsigned int count, uint32_t unsignaled)
 {

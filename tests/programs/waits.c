@@ -3,9 +3,10 @@
  *	waits serve ADDRESS PORT CONNECTIONS SECONDS SEED
  *	waits drive ADDRESS PORT CONNECTIONS SECONDS SEED
  *
- * Threads that send each other messages and wait for them in all ways that the API permits (waits_worker.h). The numbers of threads and
- * CQs, and what the threads do, follow from the seed; the results also depend on their scheduling. A peer pauses for 20 ms at most. So
- * if a thread receives nothing for STALL_MS, an event was lost, and the process ends with status 1.
+ * Threads that send each other messages and wait for them in all ways that the API permits
+ * (waits_worker.h). The numbers of threads and CQs, and what the threads do, follow from the seed;
+ * the results also depend on their scheduling. A peer pauses for 20 ms at most. So if a thread
+ * receives nothing for STALL_MS, an event was lost, and the process ends with status 1.
  */
 #include <endian.h>
 #include <errno.h>

@@ -9,10 +9,12 @@
 #include <rdma/rdma_cma.h>
 
 /*
- * A thread that serves some connections and waits for their completions in a way that it changes at random: it blocks in
- * ibv_get_cq_event(), waits with poll(2) or epoll_wait(2), or polls. All CQs of its connections have one completion channel.
+ * A thread that serves some connections and waits for their completions in a way that it changes at
+ * random: it blocks in ibv_get_cq_event(), waits with poll(2) or epoll_wait(2), or polls. All CQs
+ * of its connections have one completion channel.
  *
- * On a connection the two sides send in turn. A turn has one to four messages. The receiver checks their numbers and contents.
+ * On a connection the two sides send in turn. A turn has one to four messages. The receiver checks
+ * their numbers and contents.
  */
 
 #define WAITS_CONNECTIONS_MAX 8

@@ -2,9 +2,9 @@
 /*
  *	without ipv6|passrights PROGRAM...
  *
- * Runs a program as on a kernel without a feature. A seccomp filter makes a system call fail in the program and its children; an
- * unprivileged user may install one. ipv6: the creation of an AF_INET6 socket. passrights: setsockopt() of SO_PASSRIGHTS, which
- * Linux 6.16 introduced.
+ * Runs a program as on a kernel without a feature. A seccomp filter makes a system call fail in the
+ * program and its children; an unprivileged user may install one. ipv6: the creation of an AF_INET6
+ * socket. passrights: setsockopt() of SO_PASSRIGHTS, which Linux 6.16 introduced.
  */
 #include <errno.h>
 #include <linux/audit.h>

@@ -60,8 +60,10 @@ static struct cm_user *speaker(struct cm_model *model, const uint8_t *private_da
 	return user_at(model, be_load32(private_data));
 }
 
-/* Whether the CM may take `user` for the peer of `known`: a QP is in one connection, and a REQ has one communication
- * ID. */
+/*
+ * Whether the CM may take `user` for the peer of `known`: a QP is in one connection, and a REQ has
+ * one communication ID.
+ */
 static bool looks_like_peer(const struct cm_user *known, const struct cm_user *user)
 {
 	const struct cm_user *peer = known->peer;
@@ -84,8 +86,9 @@ static bool was_known_at(const struct cm_model *model, const struct cm_user *use
 }
 
 /*
- * A REQ names a QP that the peer cannot use in another connection: no other connection of this host may still hold it
- * (IBA 1.x §12.9.8.3.1). The same REQ must not be reported twice while the first one is pending.
+ * A REQ names a QP that the peer cannot use in another connection: no other connection of this host
+ * may still hold it (IBA 1.x §12.9.8.3.1). The same REQ must not be reported twice while the first
+ * one is pending.
  */
 static void check_request_is_new(struct cm_model *model, struct cm_node *node, struct cm_user *from)
 {
@@ -107,9 +110,9 @@ static void check_request_is_new(struct cm_model *model, struct cm_node *node, s
 }
 
 /*
- * The host crashed while this REQ was pending, restarted, and the CM assigned the same communication ID to the
- * repeated REQ: no message distinguishes the two connections. For this reason communication IDs start at a random
- * number. The run is not checked further.
+ * The host crashed while this REQ was pending, restarted, and the CM assigned the same
+ * communication ID to the repeated REQ: no message distinguishes the two connections. For this
+ * reason communication IDs start at a random number. The run is not checked further.
  */
 static bool has_twin(const struct cm_model *model, const struct cm_user *user)
 {
@@ -167,7 +170,10 @@ static void *on_request(struct cm_node *node, struct cm_conn *conn, const struct
 	return user;
 }
 
-/* A response or a timeout must be reported within this time. Each MRA restarts the timeout and the retries. */
+/*
+ * A response or a timeout must be reported within this time. Each MRA restarts the timeout and the
+ * retries.
+ */
 static void check_timeout(struct cm_user *user)
 {
 	uint64_t response_ns = EXPONENT_NS(user->response_timeout);
@@ -212,7 +218,10 @@ static void check_gave_up(struct cm_user *user)
 		cm_complain(user, "gave up at once");
 	if (!user->remote || model->is_rough)
 		return;
-	/* One REQ permits one MAD. If this was an address challenge and is lost, only a repeated REQ permits another one. */
+	/*
+	 * One REQ permits one MAD. If this was an address challenge and is lost, only a repeated
+	 * REQ permits another one.
+	 */
 	if (!user->is_active && cm_user_is_alone(user) && !user->conn->validation.is_done)
 		return;
 	if (!user->is_active || !model->ignore_percent)
@@ -336,7 +345,10 @@ static void on_end(struct cm_user *user, enum cm_event_type type)
 	user->phase = PHASE_OVER;
 	if (type == CM_EVENT_DREQ_ERROR) {
 		user->has_failed = true;
-		/* A consumer that responds later than the last retry of the DREQ disconnects too late. */
+		/*
+		 * A consumer that responds later than the last retry of the DREQ disconnects too
+		 * late.
+		 */
 		if (!cm_model_of(user)->is_rough && !cm_model_of(user)->ignore_percent)
 			cm_complain(user, "its DREQ got no reply");
 	}

@@ -5,14 +5,16 @@
 #include "cm_world.h"
 
 /*
- * The reference model of the communication manager (CM): its consumers make any permitted call at any time, and the
- * model checks the results. The private data of each message identifies its sender by a unique pattern. A message for
- * another consumer is thus detected, also one for an earlier incarnation of the same host with the same numbers.
+ * The reference model of the communication manager (CM): its consumers make any permitted call at
+ * any time, and the model checks the results. The private data of each message identifies its
+ * sender by a unique pattern. A message for another consumer is thus detected, also one for an
+ * earlier incarnation of the same host with the same numbers.
  *
- * The model checks the following. Each connection attempt ends exactly once and in time, in a connection or with a
- * correct reject reason. If one side is established, the other side is established, too, with the same QPNs and PSNs,
- * unless its host crashed or was unreachable. Each connection ends once and its timewait is observed. No event is
- * reported twice or after cm_destroy(). At the end the CM holds no state.
+ * The model checks the following. Each connection attempt ends exactly once and in time, in a
+ * connection or with a correct reject reason. If one side is established, the other side is
+ * established, too, with the same QPNs and PSNs, unless its host crashed or was unreachable. Each
+ * connection ends once and its timewait is observed. No event is reported twice or after
+ * cm_destroy(). At the end the CM holds no state.
  */
 #define CM_USERS_MAX 192
 
@@ -109,8 +111,10 @@ extern const struct cm_world_hooks cm_model_hooks;
 /* world->ctx must be the model. */
 void cm_model_open(struct cm_model *model, struct cm_world *world);
 
-/* Creates a consumer that connects to `to` at at_ns; NULL: to an address without a host. Returns NULL if CM_USERS_MAX
- * is reached. */
+/*
+ * Creates a consumer that connects to `to` at at_ns; NULL: to an address without a host. Returns
+ * NULL if CM_USERS_MAX is reached.
+ */
 struct cm_user *cm_model_connect(struct cm_model *model, struct cm_node *from, struct cm_node *to,
 				 uint64_t at_ns);
 /* Marks the consumers of a host that crashes; to be called before cm_world_kill(). */
@@ -124,12 +128,18 @@ void cm_model_act(struct cm_model *model);
 void cm_model_check_rest(struct cm_model *model);
 /* All consumers destroy or disconnect their connections. */
 void cm_model_leave(struct cm_model *model);
-/* Checks the state after cm_model_leave() when no timer or packet is left. The network must be free of faults. */
+/*
+ * Checks the state after cm_model_leave() when no timer or packet is left. The network must be free
+ * of faults.
+ */
 void cm_model_check_end(struct cm_model *model);
 
 void cm_model_describe(const struct cm_model *model);
 
-/* Internal: cm_model.c checks events, cm_rest.c checks the remaining state, cm_user.c implements the consumers. */
+/*
+ * Internal: cm_model.c checks events, cm_rest.c checks the remaining state, cm_user.c implements
+ * the consumers.
+ */
 void cm_complain(struct cm_user *user, const char *what);
 struct cm_user *cm_user_new(struct cm_model *model, struct cm_node *node, bool is_active);
 struct cm_model *cm_model_of(const struct cm_user *user);

@@ -26,8 +26,10 @@ static void check_pair(struct cm_user *user)
 
 	if (cm_user_is_alone(user) || !peer->conn ||
 	    cm_conn_state(peer->conn) != CM_STATE_ESTABLISHED) {
-		/* The CM detects a half-open connection only when it sends a message or the peer responds to a
-		 * challenge; both may be lost. */
+		/*
+		 * The CM detects a half-open connection only when it sends a message or the peer
+		 * responds to a challenge; both may be lost.
+		 */
 		model->half_open++;
 		if (!model->is_rough)
 			cm_complain(user, "established alone");

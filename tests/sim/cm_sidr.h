@@ -5,8 +5,9 @@
 #include "cm_model.h"
 
 /*
- * Service ID resolution (SIDR) in the simulator. A requester gets exactly one result in time: the response to its own
- * request, or a timeout. The service's owner gets each request once, as long as the CM stores its response.
+ * Service ID resolution (SIDR) in the simulator. A requester gets exactly one result in time: the
+ * response to its own request, or a timeout. The service's owner gets each request once, as long as
+ * the CM stores its response.
  */
 #define CM_ASKERS_MAX 64
 

@@ -124,7 +124,10 @@ static void connect_to(struct cm_user *user)
 		cm_user_plan(user, PLAN_DESTROY);
 }
 
-/* Whether the consumer is still in the phase in which it made its plan. In any other phase the call must fail. */
+/*
+ * Whether the consumer is still in the phase in which it made its plan. In any other phase the call
+ * must fail.
+ */
 static bool is_in(struct cm_user *user, enum cm_phase phase, int ret, const char *what)
 {
 	if (user->phase == phase) {

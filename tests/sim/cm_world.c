@@ -73,7 +73,10 @@ static size_t assemble(const struct link_tx *tx, uint8_t *to)
 	return len + tx->trailer_bytes;
 }
 
-/* Generates the ICMP error of a router (unknown host) or of a host (closed port), with part of the packet. */
+/*
+ * Generates the ICMP error of a router (unknown host) or of a host (closed port), with part of the
+ * packet.
+ */
 static void bounce(struct cm_node *from, const struct link_tx *tx)
 {
 	struct cm_node *to = cm_world_find(from->world, tx->path->remote_gid);

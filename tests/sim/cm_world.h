@@ -11,10 +11,10 @@
 #include "link/sim.h"
 
 /*
- * Several hosts in one process, without clients, threads or clock. Each host runs the CM and the QP1 code of the
- * daemon. One simulated network in virtual time connects them; it can report undeliverable packets to their sender. A
- * host may crash and restart with the same address: its CM loses all state, while packets from and to the previous
- * incarnation are still in flight.
+ * Several hosts in one process, without clients, threads or clock. Each host runs the CM and the
+ * QP1 code of the daemon. One simulated network in virtual time connects them; it can report
+ * undeliverable packets to their sender. A host may crash and restart with the same address: its CM
+ * loses all state, while packets from and to the previous incarnation are still in flight.
  */
 #define CM_WORLD_NODES_MAX 5
 #define CM_WORLD_SERVICE   UINT64_C(0x01060001) /* every running host listens on it */
@@ -85,10 +85,15 @@ void cm_world_path(const struct cm_node *from, const uint8_t to_gid[GID_BYTES],
 /* Adds the counters of a QP1 to `to`. */
 void cm_world_count(struct gsi_wire_counters *to, const struct gsi_wire_counters *from);
 
-/* Crashes a host without a message to its peers. Packets for the host wait for its next incarnation, unless the link
- * is cut, too. */
+/*
+ * Crashes a host without a message to its peers. Packets for the host wait for its next
+ * incarnation, unless the link is cut, too.
+ */
 void cm_world_kill(struct cm_node *node);
-/* Restarts a host. reuse_ids: the new CM starts with the same communication IDs as the previous one. */
+/*
+ * Restarts a host. reuse_ids: the new CM starts with the same communication IDs as the previous
+ * one.
+ */
 void cm_world_revive(struct cm_node *node, bool reuse_ids);
 void cm_world_cut(struct cm_node *node, bool is_cut);
 

@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 /*
- * The next events of a fixed number of sources: a 4-ary heap with the time in its entries and the position of each source
- * in an array, so that a change of a time moves few entries. Events at the same time come in the order of the sources'
- * numbers. Each source has at most one event.
+ * The next events of a fixed number of sources: a 4-ary heap with the time in its entries and the
+ * position of each source in an array, so that a change of a time moves few entries. Events at the
+ * same time come in the order of the sources' numbers. Each source has at most one event.
  */
 struct due {
 	uint64_t ns;

@@ -145,7 +145,10 @@ uint32_t fabric_acked_pkts(const struct ibv_qp *qp)
 	return psn_sub(roce_qp_of(to_qp((struct ibv_qp *)(uintptr_t)qp))->tx.una_psn, FIRST_PSN);
 }
 
-/* Reports packets as epoll_wait(2) reports a readable socket. The engine of a host without QPs receives only then. */
+/*
+ * Reports packets as epoll_wait(2) reports a readable socket. The engine of a host without QPs
+ * receives only then.
+ */
 static void fabric_report_link(struct engine *engine, const struct fabric_nic *nic)
 {
 	if (nic->received.head)

@@ -6,9 +6,10 @@
 #include "sim_engine.h"
 
 /*
- * Hosts with one process each on a leaf-spine network (fabric_net.h). A process is an engine that runs the unmodified
- * library code. All processes register the same memory: its content never changes, because each RDMA WRITE copies a
- * part of it to itself, so that packets refer to it instead of a copy.
+ * Hosts with one process each on a leaf-spine network (fabric_net.h). A process is an engine that
+ * runs the unmodified library code. All processes register the same memory: its content never
+ * changes, because each RDMA WRITE copies a part of it to itself, so that packets refer to it
+ * instead of a copy.
  */
 struct fabric_host {
 	struct engine engine;
@@ -35,7 +36,10 @@ struct fabric {
 void fabric_open(struct fabric *fabric, const struct fabric_net_spec *spec, enum ibv_mtu mtu,
 		 uint32_t memory_bytes);
 void fabric_close(struct fabric *fabric);
-/* The congestion control of the QPs that this host connects later, and whether its packets are ECN-capable. */
+/*
+ * The congestion control of the QPs that this host connects later, and whether its packets are
+ * ECN-capable.
+ */
 void fabric_set_cc(struct fabric *fabric, uint32_t host, const char *name, bool is_ecn);
 /* Connects an RC QP of `from` with one of `to`. max_wr: outstanding WRs of qps[0]. */
 void fabric_connect(struct fabric *fabric, uint32_t from, uint32_t to, uint32_t max_wr,

@@ -114,7 +114,10 @@ static bool flow_may_post(const struct load *load, const struct flow *flow)
 	return spec->measure_ns ? !load->is_over : flow->posted < spec->messages;
 }
 
-/* All-to-all: the connections of host i are flows i * depth and the following ones. Connects one with the next peer. */
+/*
+ * All-to-all: the connections of host i are flows i * depth and the following ones. Connects one
+ * with the next peer.
+ */
 static void load_next_peer(struct load *load, struct flow *flow)
 {
 	uint32_t hosts = load_hosts(load), distance = load->next_peer[flow->from];
@@ -256,7 +259,9 @@ static uint32_t load_mtu_bytes(const struct load *load)
 	return 128u << load->fabric.mtu;
 }
 
-/* Payload bytes that count for the goodput of a flow, and the time in which they were acknowledged. */
+/*
+ * Payload bytes that count for the goodput of a flow, and the time in which they were acknowledged.
+ */
 static double flow_gbps(const struct load *load, const struct flow *flow)
 {
 	const struct load_spec *spec = load->spec;
@@ -285,8 +290,8 @@ static double host_gbps(const struct load *load, uint32_t host)
 }
 
 /*
- * The goodput if each host that limits the pattern sends or receives at line rate all the time: the receivers of an incast, or
- * all hosts.
+ * The goodput if each host that limits the pattern sends or receives at line rate all the time: the
+ * receivers of an incast, or all hosts.
  */
 static double load_ideal_gbps(const struct load *load)
 {

@@ -5,12 +5,12 @@
 #include "fabric.h"
 
 /*
- * Traffic on a fabric, in patterns of flows. A flow is one RC queue pair that keeps `depth` RDMA WRITEs of `bytes`
- * outstanding.
+ * Traffic on a fabric, in patterns of flows. A flow is one RC queue pair that keeps `depth` RDMA
+ * WRITEs of `bytes` outstanding.
  *
- * incast: groups of fan_in + 1 random hosts, in which all others send to one. permutation: each host sends to one host
- * and receives from one. all-to-all: each host sends one message to each other host, with `depth` connections at a
- * time; a connection ends with its message.
+ * incast: groups of fan_in + 1 random hosts, in which all others send to one. permutation: each
+ * host sends to one host and receives from one. all-to-all: each host sends one message to each
+ * other host, with `depth` connections at a time; a connection ends with its message.
  */
 enum load_pattern { LOAD_INCAST, LOAD_ALL_TO_ALL, LOAD_PERMUTATION, LOAD_PATTERN_COUNT };
 
@@ -19,13 +19,19 @@ struct load_spec {
 	uint32_t fan_in;
 	uint32_t bytes; /* of a message */
 	uint32_t depth;
-	/* Flows send for warm_ns + measure_ns. If measure_ns is 0, each flow sends `messages` messages. */
+	/*
+	 * Flows send for warm_ns + measure_ns. If measure_ns is 0, each flow sends `messages`
+	 * messages.
+	 */
 	uint32_t messages;
 	uint64_t warm_ns;
 	uint64_t measure_ns;
 	const char *cc;
 	bool is_ecn;
-	/* The senders with an odd number use this algorithm and ECN setting instead; NULL: all are equal. */
+	/*
+	 * The senders with an odd number use this algorithm and ECN setting instead; NULL: all are
+	 * equal.
+	 */
 	const char *other_cc;
 	bool is_other_ecn;
 };
@@ -36,7 +42,8 @@ struct load_result {
 	uint64_t failed; /* completions with an error */
 	uint64_t virtual_ns;
 	double goodput_gbps; /* payload, of all hosts */
-	double ideal_percent; /* of the goodput at the line rate of the hosts that limit the pattern */
+	/* of the goodput at the line rate of the hosts that limit the pattern */
+	double ideal_percent;
 	double jain; /* Jain's index over the goodput of the flows; all-to-all: of the hosts */
 	double other_share; /* goodput of the odd senders / goodput of the even ones */
 	/* Completion times of messages, from the post. */

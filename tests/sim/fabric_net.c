@@ -100,7 +100,10 @@ static void packet_free(struct fabric_net *net, struct fabric_packet *packet)
 	net->free = packet;
 }
 
-/* The ports, in this order: of the hosts, of the leaves to the hosts, of the leaves to the spines, of the spines. */
+/*
+ * The ports, in this order: of the hosts, of the leaves to the hosts, of the leaves to the spines,
+ * of the spines.
+ */
 static uint32_t port_of_host(uint32_t host)
 {
 	return host;

@@ -6,14 +6,15 @@
 #include "link/link.h"
 
 /*
- * A leaf-spine network in virtual time. Each host is connected to one leaf, each leaf to all spines. A packet between
- * two leaves takes the spine that a hash of the addresses and the UDP source port selects (ECMP). Each egress port has a
- * finite buffer with tail drop. It sets the CE mark in ECN-capable packets by its queue length: never up to kmin, with
- * a probability that rises linearly to pmax at kmax, always above (RED with the instantaneous length, as DCQCN's
- * switches have it; Zhu et al., SIGCOMM 2015). A seed determines a run completely. No thread, no clock.
+ * A leaf-spine network in virtual time. Each host is connected to one leaf, each leaf to all
+ * spines. A packet between two leaves takes the spine that a hash of the addresses and the UDP
+ * source port selects (ECMP). Each egress port has a finite buffer with tail drop. It sets the CE
+ * mark in ECN-capable packets by its queue length: never up to kmin, with a probability that rises
+ * linearly to pmax at kmax, always above (RED with the instantaneous length, as DCQCN's switches
+ * have it; Zhu et al., SIGCOMM 2015). A seed determines a run completely. No thread, no clock.
  *
- * A port transmits in order at a constant rate. The time of a packet's arrival at the next hop is therefore known
- * when it is queued, and a port needs one event, the arrival of its oldest packet.
+ * A port transmits in order at a constant rate. The time of a packet's arrival at the next hop is
+ * therefore known when it is queued, and a port needs one event, the arrival of its oldest packet.
  */
 struct fabric_net_spec {
 	uint64_t seed;
@@ -23,7 +24,8 @@ struct fabric_net_spec {
 	uint32_t host_gbps;
 	uint32_t spine_gbps;
 	uint64_t hop_ns; /* propagation and switching, for each link */
-	uint64_t host_ns; /* from the arrival of a packet at a waiting host until the host processes it */
+	/* from the arrival of a packet at a waiting host until the host processes it */
+	uint64_t host_ns;
 	/* Of a port of host_gbps; faster ports have more in proportion. */
 	uint32_t buffer_bytes;
 	uint32_t kmin_bytes;
@@ -89,8 +91,9 @@ void fabric_net_close(struct fabric_net *net);
 /* The address of a host. */
 void fabric_net_gid(uint32_t host, uint8_t gid[GID_BYTES]);
 /*
- * Forwards packets until a host is due, and returns its number. -1: no event is left. The host's event is removed; the
- * caller processes the host's packets and timers, and then calls fabric_net_wake().
+ * Forwards packets until a host is due, and returns its number. -1: no event is left. The host's
+ * event is removed; the caller processes the host's packets and timers, and then calls
+ * fabric_net_wake().
  */
 int fabric_net_next_host(struct fabric_net *net);
 /* The host is due at this time, or earlier if a packet arrives. */

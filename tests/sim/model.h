@@ -5,9 +5,10 @@
 #include "world.h"
 
 /*
- * The reference model: the operations of one direction of a connection, chosen before it starts, and their expected
- * results. Requests take effect in posting order, so the model applies each one to a shadow of the target memory when
- * it is chosen. The real queue pairs must produce the same result whatever faults the network has.
+ * The reference model: the operations of one direction of a connection, chosen before it starts,
+ * and their expected results. Requests take effect in posting order, so the model applies each one
+ * to a shadow of the target memory when it is chosen. The real queue pairs must produce the same
+ * result whatever faults the network has.
  */
 #define FLOW_OPS_MAX 24
 #define FLOW_BIND_WR UINT64_MAX /* wr_id of the bind WR that is posted before the first op */
@@ -16,7 +17,10 @@
 #endif
 #define FLOW_RC_BYTES (2 * FLOW_OP_BYTES)
 #define FLOW_UC_BYTES (FLOW_OPS_MAX * FLOW_OP_BYTES)
-/* Part of a node's memory for each flow that starts or ends there: send buffers, receive buffers, or target memory. */
+/*
+ * Part of a node's memory for each flow that starts or ends there: send buffers, receive buffers,
+ * or target memory.
+ */
 #define FLOW_SIDE_BYTES (FLOW_OPS_MAX * FLOW_OP_BYTES)
 
 /* The error that the last operation must cause. */
@@ -35,7 +39,10 @@ enum flow_fault {
 	FAULT_COUNT
 };
 
-/* The receives of an SRQ: for all RC queue pairs of a node, or for all XRC queue pairs. Each is posted once. */
+/*
+ * The receives of an SRQ: for all RC queue pairs of a node, or for all XRC queue pairs. Each is
+ * posted once.
+ */
 #define POOL_RECVS_MAX 256
 
 struct recv_pool {
@@ -55,7 +62,10 @@ struct op {
 	uint32_t target_offset; /* offset of its target at the receiver */
 	bool takes_recv;
 	bool is_signaled;
-	uint8_t *expect; /* contents of the slot when it was posted; READ, atomic: the expected contents afterwards */
+	/*
+	 * contents of the slot when it was posted; READ, atomic: the expected contents afterwards
+	 */
+	uint8_t *expect;
 };
 
 struct flow {
@@ -76,7 +86,8 @@ struct flow {
 	bool is_abandoned;   /* its queue pair was reset: no more completions are expected */
 	bool is_frozen;	     /* the target memory must not change any more */
 	uint32_t frozen_sum; /* checksum of the target memory at that time */
-	bool has_lists; /* long WRITEs and short SENDs in lists: packets are sent ahead of others (docs/adr/0062) */
+	/* long WRITEs and short SENDs in lists: packets are sent ahead of others (docs/adr/0062) */
+	bool has_lists;
 	bool has_lists_of_reads;
 	bool is_lossless;	   /* no message may be missing, also of an unreliable service */
 	struct ibv_mw *own_window; /* NULL: not allocated */
@@ -102,8 +113,10 @@ struct flow {
 
 void flow_open(struct flow *flow, unsigned op_count);
 void flow_close(struct flow *flow);
-/* Deallocates the memory windows at this node, or (NULL) at both nodes; to be called before the queue pairs are
- * destroyed. */
+/*
+ * Deallocates the memory windows at this node, or (NULL) at both nodes; to be called before the
+ * queue pairs are destroyed.
+ */
 void flow_lose_windows(struct flow *flow, const struct world_node *node);
 
 /* Posts up to `max` of the remaining WRs. Returns whether it posted any. */
@@ -113,7 +126,10 @@ bool flow_post_recvs(struct flow *flow, unsigned max);
 void flow_send_done(struct flow *flow, const struct ibv_wc *wc);
 void flow_recv_done(struct flow *flow, const struct ibv_wc *wc);
 
-/* Both queue pairs, or the receiver's, were destroyed or reset: late packets must not change the target memory. */
+/*
+ * Both queue pairs, or the receiver's, were destroyed or reset: late packets must not change the
+ * target memory.
+ */
 void flow_freeze(struct flow *flow);
 
 /* All expected completions have arrived. */

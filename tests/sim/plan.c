@@ -108,7 +108,10 @@ static void open_target(struct flow *flow)
 	flow->target_window = mw;
 }
 
-/* Alternately binds and invalidates a window of the sender; these operations do not involve the peer. */
+/*
+ * Alternately binds and invalidates a window of the sender; these operations do not involve the
+ * peer.
+ */
 static void choose_local(struct flow *flow, struct op *op)
 {
 	unsigned flags = op->wr.send_flags & IBV_SEND_SIGNALED;
@@ -222,7 +225,10 @@ static void fill_slot(struct flow *flow, const struct op *op)
 	memcpy(op->expect, slot, op->length);
 }
 
-/* The last operation invalidates the window. The fence waits for preceding READs and atomics (IBA 1.x §10.8.3.3). */
+/*
+ * The last operation invalidates the window. The fence waits for preceding READs and atomics (IBA
+ * 1.x §10.8.3.3).
+ */
 static void choose_invalidation(struct flow *flow, struct op *op)
 {
 	op->wr.opcode = IBV_WR_SEND_WITH_INV;
@@ -259,7 +265,10 @@ static void choose_op(struct flow *flow, unsigned index, bool *has_open_read)
 	choose_target(flow, op, index);
 	op->takes_recv = op_is_send(op) || op->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 	op->wr.qp_type.xrc.remote_srqn = flow->to->xrc_srqn;
-	/* Only a fence orders a write or atomic after a preceding READ of the same memory (IBA 1.x §10.8.3.3). */
+	/*
+	 * Only a fence orders a write or atomic after a preceding READ of the same memory (IBA 1.x
+	 * §10.8.3.3).
+	 */
 	if (*has_open_read && (op_is_write(op) || op_is_atomic(op) || !below(flow, 4))) {
 		op->wr.send_flags |= IBV_SEND_FENCE;
 		*has_open_read = false;
@@ -283,7 +292,10 @@ static void spoil_last(struct flow *flow)
 
 	op->length = 1 + (uint32_t)below(flow, 4000);
 	wr->opcode = IBV_WR_RDMA_WRITE;
-	/* Without a fence, responses to preceding READs may be in flight or lost when it is rejected. */
+	/*
+	 * Without a fence, responses to preceding READs may be in flight or lost when it is
+	 * rejected.
+	 */
 	wr->send_flags = IBV_SEND_SIGNALED | (below(flow, 2) ? IBV_SEND_FENCE : 0);
 	wr->wr.rdma.remote_addr = (uintptr_t)flow->to->buf + flow->target_base;
 	wr->wr.rdma.rkey = flow->to->mr->rkey;

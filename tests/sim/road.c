@@ -9,7 +9,10 @@
 #include "core/xrc_forward.h"
 #include "../with_locks.h"
 
-/* One message from one node to another, in road.words in sending order; freed when it was delivered. */
+/*
+ * One message from one node to another, in road.words in sending order; freed when it was
+ * delivered.
+ */
 struct word {
 	struct list_head node;
 	int from;

@@ -6,12 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limit of virtual time: enough for the worst network, and short enough to detect a queue pair that makes no
- * progress. */
+/*
+ * Limit of virtual time: enough for the worst network, and short enough to detect a queue pair that
+ * makes no progress.
+ */
 #define RUN_MAX_NS UINT64_C(600000000000)
 #define STEPS_MAX  20000000
 
-/* Layout of a node's memory: for each connection that starts or ends there, then the SRQs' receives, then UD. */
+/*
+ * Layout of a node's memory: for each connection that starts or ends there, then the SRQs'
+ * receives, then UD.
+ */
 #define POOL_BASE  ((size_t)CONNECTIONS_MAX * 8 * FLOW_SIDE_BYTES)
 #define POOL_BYTES ((size_t)POOL_RECVS_MAX * FLOW_OP_BYTES)
 #define UD_BASE	   (POOL_BASE + 2 * POOL_BYTES)
@@ -82,8 +87,10 @@ void connection_begin(struct run *run, int index, enum flow_fault fault, unsigne
 		flow_open(flow, 1 + (unsigned)world_below(&run->world, FLOW_OPS_MAX));
 		if (flow->pool)
 			flow->pool->total += flow->recv_total;
-		/* Posts all receives now: with FAULT_NO_RECV only the last op must find none, and UC drops a message
-		 * that finds none. */
+		/*
+		 * Posts all receives now: with FAULT_NO_RECV only the last op must find none, and
+		 * UC drops a message that finds none.
+		 */
 		if (fault == FAULT_NO_RECV || (flow->is_lossless && !flow->is_rc))
 			flow_post_recvs(flow, FLOW_OPS_MAX);
 	}
@@ -144,8 +151,10 @@ static void connect_one(struct run *run, int index)
 	int a = (int)world_below(world, (uint64_t)world->node_count);
 	int b = (a + 1 + (int)world_below(world, (uint64_t)world->node_count - 1)) %
 		world->node_count;
-	/* A UC queue pair accepts the first packet of any message for its QPN, also one of a previous connection.
-	 * Scenarios that reuse QPNs therefore use RC only. */
+	/*
+	 * A UC queue pair accepts the first packet of any message for its QPN, also one of a
+	 * previous connection. Scenarios that reuse QPNs therefore use RC only.
+	 */
 	bool is_rc = run->scenario == SCENARIO_FAULT || run->scenario >= SCENARIO_RECONNECT ||
 		     world_below(world, 4);
 	enum flow_fault fault = FAULT_NONE;

@@ -6,9 +6,9 @@
 #include "model.h"
 
 /*
- * One run of the RoCE simulator: a world, the connections in it, and the faults injected into them. A connection
- * whose queue pairs were lost may be followed by a new one with the same QPNs while packets of the first are still in
- * flight.
+ * One run of the RoCE simulator: a world, the connections in it, and the faults injected into them.
+ * A connection whose queue pairs were lost may be followed by a new one with the same QPNs while
+ * packets of the first are still in flight.
  */
 #define CONNECTIONS_FIRST 3
 #define CONNECTIONS_MAX	  (2 * CONNECTIONS_FIRST)

@@ -9,7 +9,10 @@
 #include "core/objects.h"
 #include "roce/roce.h"
 
-/* Parts of the simulators: an engine without daemon, thread and clock, and the connection of its queue pairs. */
+/*
+ * Parts of the simulators: an engine without daemon, thread and clock, and the connection of its
+ * queue pairs.
+ */
 
 /* Aborts if the set-up of a test fails. */
 #define sim_must(condition) sim_must_at((condition), __FILE__, __LINE__)

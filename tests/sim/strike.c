@@ -5,7 +5,10 @@
 
 /* Injects faults into the connections of a run. */
 
-/* PSNs of two connections with the same QPNs are far apart, as random PSNs are with high probability. */
+/*
+ * PSNs of two connections with the same QPNs are far apart, as random PSNs are with high
+ * probability.
+ */
 #define PSN_DISTANCE (1u << 20)
 
 static void reset(struct ibv_qp *qp)
@@ -87,8 +90,8 @@ static void reconnect_some(struct run *run)
 }
 
 /*
- * The other end of a connection whose process terminated. It either resets its queue pair and is connected again, or
- * continues to send to a QPN that now belongs to another queue pair.
+ * The other end of a connection whose process terminated. It either resets its queue pair and is
+ * connected again, or continues to send to a QPN that now belongs to another queue pair.
  */
 static struct ibv_qp *survive(struct run *run, struct connection *connection, int side)
 {

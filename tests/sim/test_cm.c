@@ -9,13 +9,13 @@
 #include "rules.h"
 
 /*
- * Communication managers on hosts that crash and restart, over a network with random faults, checked by the reference
- * model.
+ * Communication managers on hosts that crash and restart, over a network with random faults,
+ * checked by the reference model.
  *
  *     test-sim-cm [first-seed [seeds [rules]]]
  *
- * Each seed is one run: several hosts, many connections between them, consumers that make any permitted call. A
- * failure prints the seed; running that seed alone prints all events.
+ * Each seed is one run: several hosts, many connections between them, consumers that make any
+ * permitted call. A failure prints the seed; running that seed alone prints all events.
  */
 #define SEEDS_DEFAULT 10000
 #define STEPS_MAX     1000000
@@ -105,8 +105,10 @@ static struct sim_faults faults_of(enum scenario scenario, uint64_t seed)
 		rates.duplicate = 3000;
 		faults.jitter_ns = 60 * CLOCK_NS_PER_MS;
 	}
-	/* As with a socket: without the IP identification, only single bit errors are certain to be detected
-	 * (wire/icrc.h). */
+	/*
+	 * As with a socket: without the IP identification, only single bit errors are certain to be
+	 * detected (wire/icrc.h).
+	 */
 	faults.hides_ip_id = seed % 3 == 0;
 	if (faults.hides_ip_id)
 		faults.cut = 0;
@@ -158,7 +160,9 @@ static void plan_blows(struct run *run, uint64_t horizon_ns)
 			.at_ns = run->world.now_ns + 1 + below(run, horizon_ns),
 			.node = some_node(run),
 			.is_death = is_death,
-			/* From less than 1 ms to 131 s, longer than the CM timeouts of these runs. */
+			/*
+			 * From less than 1 ms to 131 s, longer than the CM timeouts of these runs.
+			 */
 			.lasts_ns = below(run, CLOCK_NS_PER_MS << below(run, 18)),
 			.is_cut = !is_death || below(run, 2),
 		};

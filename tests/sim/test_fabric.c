@@ -17,9 +17,11 @@
  *
  *     test-sim-fabric                        runs the test cases
  *     test-sim-fabric --run [NAME=VALUE...]    prints one row of a Markdown table
- *     test-sim-fabric --table [NAME=VALUE...]  prints a row for each congestion control with and without ECN
+ *     test-sim-fabric --table [NAME=VALUE...]  prints a row for each congestion control with and
+ *                                              without ECN
  *
- * The names are those of `options`, pattern, cc and other-cc. The exit status is 1 if a message fails or a packet is missing.
+ * The names are those of `options`, pattern, cc and other-cc. The exit status is 1 if a message
+ * fails or a packet is missing.
  */
 #define NS_PER_US 1000u
 #define SEEDS	  2
@@ -156,8 +158,8 @@ static void sim_fabric_incast_of_64_completes_all_messages(void **state)
 }
 
 /*
- * 64 windows of the minimum after losses, 4 packets of 4 KiB, are longer than the queue. The windows are below it, so no packet
- * is lost and no message waits for a retransmission timeout.
+ * 64 windows of the minimum after losses, 4 packets of 4 KiB, are longer than the queue. The
+ * windows are below it, so no packet is lost and no message waits for a retransmission timeout.
  */
 static void sim_fabric_incast_of_64_with_long_packets_loses_none(void **state)
 {
@@ -259,7 +261,10 @@ static void destroy_both(struct ibv_qp *qps[2])
 		assert_int_equal(ibv_destroy_qp(qps[i]), 0);
 }
 
-/* Packets for a destroyed QP arrive while their host has no QP. They must not stop the next QP of this host. */
+/*
+ * Packets for a destroyed QP arrive while their host has no QP. They must not stop the next QP of
+ * this host.
+ */
 static void sim_fabric_next_qp_works_after_packets_for_destroyed_qp(void **state)
 {
 	struct fabric_net_spec spec = run_default.net;

@@ -12,8 +12,9 @@
  *
  *     test-sim-roce [first-seed [seeds [rules]]]
  *
- * Each seed is one run: several nodes, several connections between them, traffic in both directions. A failure prints
- * the seed; running that seed alone prints the details. `rules` replaces the fault rules of the runs, such as
+ * Each seed is one run: several nodes, several connections between them, traffic in both
+ * directions. A failure prints the seed; running that seed alone prints the details. `rules`
+ * replaces the fault rules of the runs, such as
  * 'seed=7;packet:drop:p=0.01;packet.send:reorder=2:op=WRITE:p=0.1' (usrdma(7)).
  */
 #define SEEDS_DEFAULT 1000
@@ -75,8 +76,10 @@ static struct sim_faults faults_of(enum scenario scenario, uint64_t seed)
 		rates.mark = 50;
 		break;
 	}
-	/* As with a socket: without the IP identification, only single bit errors are certain to be detected
-	 * (wire/icrc.h). */
+	/*
+	 * As with a socket: without the IP identification, only single bit errors are certain to be
+	 * detected (wire/icrc.h).
+	 */
 	faults.hides_ip_id = seed % 3 == 0;
 	rates.delay_us = 3 * faults.delay_ns / 2000;
 	faults.rules = given_rules ? given_rules : rules_of_rates(text, seed, &rates);
@@ -185,7 +188,10 @@ static bool is_thorough(const struct totals *totals)
 	return totals->restarts && totals->datagrams && totals->xrc;
 }
 
-/* Losses at the start of a connection must not make the retransmission timeout longer than the ACK timeout. */
+/*
+ * Losses at the start of a connection must not make the retransmission timeout longer than the ACK
+ * timeout.
+ */
 static const uint64_t early_loss_seeds[] = {5018423, 80008976};
 
 int main(int argc, char **argv)

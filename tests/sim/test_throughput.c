@@ -15,11 +15,13 @@
 #include "world.h"
 
 /*
- * The goodput of a long stream of RDMA WRITEs over a simulated network, in virtual time and the same in each run: delivered
- * packets per round trip, and the share of packets that were sent again.
+ * The goodput of a long stream of RDMA WRITEs over a simulated network, in virtual time and the
+ * same in each run: delivered packets per round trip, and the share of packets that were sent
+ * again.
  *
  *     test-sim-throughput                         runs the test cases
- *     test-sim-throughput --measure [algorithm]   prints a Markdown table over losses and ECN marking, and asserts nothing;
+ *     test-sim-throughput --measure [algorithm]   prints a Markdown table over losses and ECN
+ *                                                 marking, and asserts nothing;
  *                                                 algorithm: westwood, newreno
  */
 #define RTT_NS	       UINT64_C(1000000)
@@ -106,7 +108,10 @@ static void post(struct stream *stream)
 	}
 }
 
-/* Emulates a busy host: a process runs for a random time and then is not scheduled for a random time. */
+/*
+ * Emulates a busy host: a process runs for a random time and then is not scheduled for a random
+ * time.
+ */
 static void stall(struct stream *stream)
 {
 	struct world *world = &stream->world;
@@ -216,8 +221,10 @@ static void sim_throughput_without_loss_fills_network(void **state)
 	expect(&narrow, 0, false, 0.9 * NARROW_PACKETS, 0.05);
 }
 
-/* The classic TCP response function is a window of 1.22 / sqrt(loss): 12 packets per round trip at 1 %, 39 at 0.1 %,
- * 4 at 10 %. */
+/*
+ * The classic TCP response function is a window of 1.22 / sqrt(loss): 12 packets per round trip at
+ * 1 %, 39 at 0.1 %, 4 at 10 %.
+ */
 static void sim_throughput_random_loss_costs_lost_packets_only(void **state)
 {
 	(void)state;
@@ -234,8 +241,9 @@ static void sim_throughput_without_reorder_buffer_is_lower(void **state)
 }
 
 /*
- * On busy hosts round trips are long because the peer is not scheduled, not because of a queue. A window that is
- * halved for each loss would be 5 packets per round trip. Some seeds deliver only 5 to 8 packets, most of them 14 to 20.
+ * On busy hosts round trips are long because the peer is not scheduled, not because of a queue. A
+ * window that is halved for each loss would be 5 packets per round trip. Some seeds deliver only 5
+ * to 8 packets, most of them 14 to 20.
  */
 static void sim_throughput_busy_hosts_are_no_congestion(void **state)
 {
@@ -263,8 +271,9 @@ static double most_over(uint64_t rtt_ns)
 }
 
 /*
- * Round trips that are longer than the initial retransmission timeout of 20 ms: packets that are sent again too early must not hide the
- * round-trip time. The timeout of the queue pair is 250 ms. The first two round trips are needed to measure them.
+ * Round trips that are longer than the initial retransmission timeout of 20 ms: packets that are
+ * sent again too early must not hide the round-trip time. The timeout of the queue pair is 250 ms.
+ * The first two round trips are needed to measure them.
  */
 static void sim_throughput_long_round_trips_are_measured(void **state)
 {
@@ -300,7 +309,10 @@ static void sim_throughput_round_trips_that_become_longer_are_measured(void **st
 	assert_true(delivered >= 0.25 * most_over(2 * far.delay_ns));
 }
 
-/* Two WRs of one packet that are half a round trip apart: one is acknowledged while the other one is measured. */
+/*
+ * Two WRs of one packet that are half a round trip apart: one is acknowledged while the other one
+ * is measured.
+ */
 static void sim_throughput_longer_round_trips_of_short_messages_are_measured(void **state)
 {
 	static const struct sim_faults far = {.delay_ns = 20 * CLOCK_NS_PER_MS};
@@ -329,7 +341,10 @@ static void sim_throughput_longer_round_trips_of_short_messages_are_measured(voi
 	assert_true(done >= 90 && resent <= done / 10);
 }
 
-/* NewReno fills a network without losses, and halves its window for random losses: 1.22 / sqrt(1 %) is 12 packets. */
+/*
+ * NewReno fills a network without losses, and halves its window for random losses: 1.22 / sqrt(1 %)
+ * is 12 packets.
+ */
 static void sim_throughput_newreno_halves_window_for_random_loss(void **state)
 {
 	const struct rules_rates rates = {.drop = 100};

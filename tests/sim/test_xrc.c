@@ -11,8 +11,8 @@
 #include "xrc_line.h"
 
 /*
- * XRC to processes of one host over a network with random faults: some processes have target QPs, all have SRQs, and
- * messages go to all SRQs. Checked by the model of xrc_line.h.
+ * XRC to processes of one host over a network with random faults: some processes have target QPs,
+ * all have SRQs, and messages go to all SRQs. Checked by the model of xrc_line.h.
  *
  *     test-sim-xrc [first-seed [seeds [rules]]]
  */
@@ -34,7 +34,8 @@ enum scenario {
 	SCENARIO_FAULT,	 /* an operation that must fail */
 	SCENARIO_STOP,	 /* a process is not scheduled for a while */
 	SCENARIO_KILL,	 /* a process terminates */
-	SCENARIO_RECONNECT, /* a queue pair is reset and connected again while messages are outstanding */
+	/* a queue pair is reset and connected again while messages are outstanding */
+	SCENARIO_RECONNECT,
 	SCENARIO_COUNT
 };
 
@@ -199,7 +200,10 @@ static void run_open(struct run *run, enum scenario scenario, uint64_t seed)
 	share_host(run);
 	room = scenario == SCENARIO_NARROW || !below(run, 3) ? 1 + (unsigned)below(run, 4) : 256;
 	road_open(&run->world, OWNERS_FIRST, room, below(run, 2) ? 200 : 20000);
-	/* Messages need at least 8 bytes, so that those of the first connection differ from those of the second one. */
+	/*
+	 * Messages need at least 8 bytes, so that those of the first connection differ from those
+	 * of the second one.
+	 */
 	run->min_bytes = scenario == SCENARIO_RECONNECT ? 8 : 0;
 	for (int count = 1 + (int)below(run, LINES_FIRST); count; count--)
 		connect_one(run);
@@ -345,9 +349,9 @@ static void reconnect_one(struct run *run)
 }
 
 /*
- * Maximum time for which a process can be stopped without an error. A stopped SRQ owner is waited for indefinitely.
- * The retries limit the time for the process of the target QP, and for an owner whose response was lost after it was
- * sent.
+ * Maximum time for which a process can be stopped without an error. A stopped SRQ owner is waited
+ * for indefinitely. The retries limit the time for the process of the target QP, and for an owner
+ * whose response was lost after it was sent.
  */
 static uint64_t stop_max_ns(const struct run *run)
 {

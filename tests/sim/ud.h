@@ -5,10 +5,11 @@
 #include "world.h"
 
 /*
- * UD datagrams between all nodes of a world. The model checks that each send completes once and in order. A received
- * datagram must have been sent to this queue pair with its Q_Key, complete, and by the sender that the completion
- * reports. A datagram may be lost; it arrives twice only if the network duplicates packets. Some nodes are members of
- * a multicast group: a datagram to the group reaches each member, including its sender.
+ * UD datagrams between all nodes of a world. The model checks that each send completes once and in
+ * order. A received datagram must have been sent to this queue pair with its Q_Key, complete, and
+ * by the sender that the completion reports. A datagram may be lost; it arrives twice only if the
+ * network duplicates packets. Some nodes are members of a multicast group: a datagram to the group
+ * reaches each member, including its sender.
  */
 #define UD_SENDS      24
 #define UD_BYTES_MAX  4096u

@@ -9,8 +9,8 @@
 #include "sim_engine.h"
 
 /*
- * Several engines in one process, without daemon, threads or clock, on one simulated network in virtual time. They
- * run the unmodified library code. A seed determines a run completely.
+ * Several engines in one process, without daemon, threads or clock, on one simulated network in
+ * virtual time. They run the unmodified library code. A seed determines a run completely.
  */
 #define WORLD_NODES_MAX 4
 #define WORLD_CQE	4096
@@ -19,13 +19,18 @@
 
 struct world;
 
-/* How processes of one host exchange messages besides the network (xrc_forward.h). All NULL: they cannot. */
+/*
+ * How processes of one host exchange messages besides the network (xrc_forward.h). All NULL: they
+ * cannot.
+ */
 struct world_road {
 	/* As the member send of struct xrc_forward_carrier. */
 	int (*send)(struct world *world, int from, uint32_t slot, const struct iovec *pieces,
 		    int count, bool may_connect);
-	/* Delivers the messages to a node that are due; called with its engine.lock held. Returns whether there were
-	 * any. */
+	/*
+	 * Delivers the messages to a node that are due; called with its engine.lock held. Returns
+	 * whether there were any.
+	 */
 	bool (*deliver)(struct world *world, int to);
 	/* The time of the next delivery; TIMER_NEVER_NS: none. */
 	uint64_t (*next_ns)(const struct world *world);
@@ -49,7 +54,8 @@ struct world_node {
 	struct ibv_mr *mr;
 	uint8_t *buf;
 	size_t buf_bytes;
-	uint64_t stalled_until_ns; /* the process is not scheduled: it does nothing until this time */
+	/* the process is not scheduled: it does nothing until this time */
+	uint64_t stalled_until_ns;
 };
 
 struct world {
@@ -65,15 +71,16 @@ void world_open(struct world *world, uint64_t seed, int node_count, bool is_ipv6
 		const struct sim_faults *faults);
 void world_close(struct world *world);
 /*
- * Makes the nodes from `first` on processes of one host: they get its address, and each receives the packets for its
- * own QPNs. To be called before any queue pair is connected.
+ * Makes the nodes from `first` on processes of one host: they get its address, and each receives
+ * the packets for its own QPNs. To be called before any queue pair is connected.
  */
 void world_share_host(struct world *world, int first);
 
 /*
- * world_kill() terminates the process of a node without notice to its peers. world_revive() starts another process
- * with the same address and memory, which assigns the same QPNs and keys again. Between the two calls the caller
- * destroys the objects of the first process. Packets in flight are delivered to the new process.
+ * world_kill() terminates the process of a node without notice to its peers. world_revive() starts
+ * another process with the same address and memory, which assigns the same QPNs and keys again.
+ * Between the two calls the caller destroys the objects of the first process. Packets in flight are
+ * delivered to the new process.
  */
 void world_kill(struct world_node *node);
 void world_revive(struct world *world, struct world_node *node);

@@ -81,7 +81,10 @@ static void aim_atomic(struct line *line, struct line_op *op)
 	memcpy(word, &now, sizeof(now));
 }
 
-/* Chooses the target of an operation at the SRQ's owner and applies the operation to the shadow, in posting order. */
+/*
+ * Chooses the target of an operation at the SRQ's owner and applies the operation to the shadow, in
+ * posting order.
+ */
 static void aim(struct line *line, struct line_op *op)
 {
 	const struct world_node *to = &line->world->nodes[op->owner];
@@ -162,7 +165,10 @@ static void choose(struct line *line, unsigned index, uint32_t min_bytes, bool *
 	op->takes_recv = takes_imm || op->wr.opcode == IBV_WR_SEND ||
 			 op->wr.opcode == IBV_WR_SEND_WITH_IMM;
 	op->changes_memory = takes_imm || op->wr.opcode == IBV_WR_RDMA_WRITE || is_atomic(op);
-	/* Only a fence orders a write or atomic after a preceding READ of the same memory (IBA 1.x §10.8.3.3). */
+	/*
+	 * Only a fence orders a write or atomic after a preceding READ of the same memory (IBA 1.x
+	 * §10.8.3.3).
+	 */
 	if (*has_open_read && op->changes_memory) {
 		op->wr.send_flags |= IBV_SEND_FENCE;
 		*has_open_read = false;
@@ -347,7 +353,9 @@ bool line_reads(const struct line *line, int node)
 	return false;
 }
 
-/* The message of an acknowledged operation has been received, even if the queue pair failed later. */
+/*
+ * The message of an acknowledged operation has been received, even if the queue pair failed later.
+ */
 static void check_receives(struct line *line)
 {
 	for (unsigned i = 0; i < line->succeeded; i++) {

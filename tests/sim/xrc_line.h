@@ -5,9 +5,9 @@
 #include "world.h"
 
 /*
- * The reference model for XRC across processes. A line is the sequence of operations from one requester to one XRC
- * target QP, each to the SRQ of a process that the model chooses, with the expected results. Node 0 is the requester;
- * the other nodes are processes of one host.
+ * The reference model for XRC across processes. A line is the sequence of operations from one
+ * requester to one XRC target QP, each to the SRQ of a process that the model chooses, with the
+ * expected results. Node 0 is the requester; the other nodes are processes of one host.
  */
 #define LINE_OPS_MAX  24
 #define LINE_OP_BYTES (8u * 1024)
@@ -76,7 +76,9 @@ void line_open(struct line *line, unsigned op_count, uint32_t min_bytes);
 void line_close(struct line *line);
 bool line_post(struct line *line, unsigned max);
 void line_sent(struct line *line, const struct ibv_wc *wc);
-/* Processes a receive completion at a node. false: it does not match the next message of this line. */
+/*
+ * Processes a receive completion at a node. false: it does not match the next message of this line.
+ */
 bool line_received(struct line *line, int node, const struct ibv_wc *wc);
 void line_complain(struct line *line, unsigned op, const char *what);
 bool line_is_over(const struct line *line);

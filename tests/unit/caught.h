@@ -5,8 +5,9 @@
 #include "base/user_fault.h"
 
 /*
- * cmocka replaces the handlers of faults before each test, so that the accesses of the calling thread to application memory would be
- * system calls. Makes them instructions. For tests without faults.
+ * cmocka replaces the handlers of faults before each test, so that the accesses of the calling
+ * thread to application memory would be system calls. Makes them instructions. For tests without
+ * faults.
  */
 static inline void caught_assume(void)
 {

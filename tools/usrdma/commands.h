@@ -6,8 +6,8 @@
 #define EXIT_USAGE 2
 
 /*
- * One function per subcommand of `usrdma`, each in its own file. argv[0] is the subcommand's name. They print their own
- * errors and return the exit status.
+ * One function per subcommand of `usrdma`, each in its own file. argv[0] is the subcommand's name.
+ * They print their own errors and return the exit status.
  */
 int command_completion(int argc, char **argv);
 int command_doctor(int argc, char **argv);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* usrdma completion: the words that can follow, for the completion scripts of shells (share/completions). */
+/*
+ * usrdma completion: the words that can follow, for the completion scripts of shells
+ * (share/completions).
+ */
 #include <dirent.h>
 #include <limits.h>
 #include <stdbool.h>

@@ -25,9 +25,10 @@ void doctor_say(struct doctor *doctor, enum doctor_level level, const char *mend
 		const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /*
- * The checks, in the table of doctor.c. Each prints one finding or more. Those of GPUs, of copies of libraries, of packages and of a
- * daemon that ends with a container print findings only if there are any. A check that the table marks with needs_report is called only
- * if doctor->report is not NULL.
+ * The checks, in the table of doctor.c. Each prints one finding or more. Those of GPUs, of copies
+ * of libraries, of packages and of a daemon that ends with a container print findings only if there
+ * are any. A check that the table marks with needs_report is called only if doctor->report is not
+ * NULL.
  */
 void doctor_check_daemon(struct doctor *doctor);
 void doctor_check_devices(struct doctor *doctor);

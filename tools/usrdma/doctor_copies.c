@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Programs that are linked with a private copy of libibverbs, as the libraries of Python wheels are (ADR 0074). */
+/*
+ * Programs that are linked with a private copy of libibverbs, as the libraries of Python wheels are
+ * (ADR 0074).
+ */
 #include <ctype.h>
 #include <dirent.h>
 #include <limits.h>

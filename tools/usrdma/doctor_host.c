@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whether another host can be reached: with messages of the communication manager, and with packets of full size. */
+/*
+ * Whether another host can be reached: with messages of the communication manager, and with packets
+ * of full size.
+ */
 #include <errno.h>
 #include <limits.h>
 #include <netdb.h>
@@ -28,7 +31,10 @@
 #define DISCARD_PORT "9"
 
 #define MTU_ATTEMPTS 4
-/* Linux sends one ICMP message a second to a host that has received several before (icmp_ratelimit). */
+/*
+ * Linux sends one ICMP message a second to a host that has received several before
+ * (icmp_ratelimit).
+ */
 #define MTU_ANSWER_MS  1200
 #define DATAGRAM_BYTES 65507
 #define IPV4_UDP_BYTES (20 + 8)
@@ -152,8 +158,9 @@ static int path_mtu(int fd, bool is_ipv6)
 }
 
 /*
- * Sends a datagram of this size, which routers must not fragment. 1: it arrived, since the host answered that no program has
- * the port; 0: no answer; -EMSGSIZE: too large for a link of the path; other -errno.
+ * Sends a datagram of this size, which routers must not fragment. 1: it arrived, since the host
+ * answered that no program has the port; 0: no answer; -EMSGSIZE: too large for a link of the path;
+ * other -errno.
  */
 static int full_size_arrives(int fd, size_t bytes)
 {
@@ -181,8 +188,8 @@ static void check_path_mtu(struct doctor *doctor, const char *host, int fd, bool
 		       sizeof(do_not_fragment)))
 		return;
 	/*
-	 * A router that cannot forward the datagram reports the MTU of its link, which the kernel then assumes. A missing answer
-	 * may only exceed the rate of ICMP messages of the host.
+	 * A router that cannot forward the datagram reports the MTU of its link, which the kernel
+	 * then assumes. A missing answer may only exceed the rate of ICMP messages of the host.
 	 */
 	for (int i = 0; i < MTU_ATTEMPTS && (arrives == -EMSGSIZE || arrives == 0); i++) {
 		size_t headers = is_ipv6 ? IPV6_UDP_BYTES : IPV4_UDP_BYTES;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packages of the system that cannot use the devices, and messages of programs that do not load the libraries of usrdma. */
+/*
+ * Packages of the system that cannot use the devices, and messages of programs that do not load the
+ * libraries of usrdma.
+ */
 #include <glob.h>
 #include <limits.h>
 #include <linux/netlink.h>
@@ -28,7 +31,10 @@ static bool packages_find(const char *pattern, char *dir)
 	return is_found;
 }
 
-/* Finds a library as the dynamic linker does: in LD_LIBRARY_PATH, then in the directories of the system. */
+/*
+ * Finds a library as the dynamic linker does: in LD_LIBRARY_PATH, then in the directories of the
+ * system.
+ */
 static bool packages_library_dir(const char *library, char *dir)
 {
 	static const char *const systems[] = {"/usr/local/lib", "/usr/lib/*", "/usr/lib64",

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the daemon reports of itself, the devices and the programs, and which libraries programs load. */
+/*
+ * What the daemon reports of itself, the devices and the programs, and which libraries programs
+ * load.
+ */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,7 +15,10 @@
 #include "places.h"
 #include "report.h"
 
-/* The smallest MTU of an interface whose port has an active MTU of 1024: the headers of IPv6, UDP and RoCEv2 take 92 bytes. */
+/*
+ * The smallest MTU of an interface whose port has an active MTU of 1024: the headers of IPv6, UDP
+ * and RoCEv2 take 92 bytes.
+ */
 #define MTU_OF_1024 (1024 + 92)
 
 /* Why no daemon serves this user. */

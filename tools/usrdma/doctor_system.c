@@ -25,7 +25,10 @@
 
 #define LINE_BYTES 512
 
-/* Writes the names of the kernel's RDMA devices into text, separated by spaces. Returns their number. */
+/*
+ * Writes the names of the kernel's RDMA devices into text, separated by spaces. Returns their
+ * number.
+ */
 static int kernel_devices(char *text, size_t size)
 {
 	DIR *dir = opendir("/sys/class/infiniband");
@@ -91,7 +94,10 @@ static int read_sibling(pid_t sibling, const uint64_t *word)
 											    errno;
 }
 
-/* Two children of this process are to each other what two programs are that a shell started. Returns 0 or an errno. */
+/*
+ * Two children of this process are to each other what two programs are that a shell started.
+ * Returns 0 or an errno.
+ */
 static int try_memory_access(void)
 {
 	static const uint64_t word = 1;

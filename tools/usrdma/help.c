@@ -154,7 +154,9 @@ const struct help_command *help_find(const char *name)
 	return NULL;
 }
 
-/* Prints each line after `lead`. A line of a usage that continues another one begins with a blank. */
+/*
+ * Prints each line after `lead`. A line of a usage that continues another one begins with a blank.
+ */
 static void print_lines(FILE *out, const char *lines, const char *lead)
 {
 	while (*lines) {

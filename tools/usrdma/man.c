@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* usrdma man: shows or searches the manual. Needs no other program: without man(1) it prints the text of the page itself. */
+/*
+ * usrdma man: shows or searches the manual. Needs no other program: without man(1) it prints the
+ * text of the page itself.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +21,10 @@
 #define WIDTH_MAX     100
 #define WIDTH_MIN     40
 
-/* The pages have the names of those of rdma-core. Their directory is therefore not in the search path of `man`. */
+/*
+ * The pages have the names of those of rdma-core. Their directory is therefore not in the search
+ * path of `man`.
+ */
 static void exec_man(const char *dir, const struct man_page *page)
 {
 	const char *const arguments[] = {"man", "-M", dir, page->section, page->name, NULL};
@@ -122,7 +128,9 @@ static bool search_first(struct man_pages *found, const char *dir, const char *s
 	return false;
 }
 
-/* A page by its name. A constant, a type or a field is no page's name: the pages that document it. */
+/*
+ * A page by its name. A constant, a type or a field is no page's name: the pages that document it.
+ */
 static int show(const char *dir, const char *section, const char *word)
 {
 	static const enum man_match matches[] = {MAN_NAME, MAN_ITEM, MAN_TEXT};

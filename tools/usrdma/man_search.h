@@ -28,7 +28,10 @@ struct man_pages {
 	size_t count;
 };
 
-/* The pages that match `word` in this way, sorted by name; section NULL: of all sections. False: out of memory. */
+/*
+ * The pages that match `word` in this way, sorted by name; section NULL: of all sections. False:
+ * out of memory.
+ */
 bool man_search(struct man_pages *found, const char *dir, const char *section, const char *word,
 		enum man_match match);
 void man_pages_free(struct man_pages *found);

@@ -36,7 +36,10 @@ struct mdoc {
 	bool has_parameter;
 };
 
-/* Splits a macro line in place. An argument in quotes may contain blanks. Returns the number of arguments. */
+/*
+ * Splits a macro line in place. An argument in quotes may contain blanks. Returns the number of
+ * arguments.
+ */
 static int split(char *line, char **args, bool *quoted)
 {
 	int count = 0;
@@ -118,7 +121,10 @@ static int put_reference(struct mdoc *mdoc, const struct mark *mark, char **args
 	return used;
 }
 
-/* The macros whose effect is not that of a mark with text around it. Returns the number of used arguments, or -1. */
+/*
+ * The macros whose effect is not that of a mark with text around it. Returns the number of used
+ * arguments, or -1.
+ */
 static int put_special(struct mdoc *mdoc, const struct mark *mark, char **args, int count)
 {
 	const char *name = mark->name;

@@ -5,7 +5,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Filled text: words are put into lines of limited length. Zeros and the first two members: an empty text. */
+/*
+ * Filled text: words are put into lines of limited length. Zeros and the first two members: an
+ * empty text.
+ */
 struct mdoc_text {
 	FILE *out;
 	int width;

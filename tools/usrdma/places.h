@@ -8,9 +8,10 @@
 enum place_name { PLACE_LIBRARIES, PLACE_TOOLS, PLACE_MANUAL, PLACE_SCENARIOS, PLACE_WIRESHARK };
 
 /*
- * Finds a directory and writes its path into dir, which has PATH_MAX bytes. The candidates are, in this order: the
- * build tree of this program; the installation prefix, which may have been moved (each suffix of PREFIX/lib/usrdma
- * that follows a slash is tried below bin/..); the configured path.
+ * Finds a directory and writes its path into dir, which has PATH_MAX bytes. The candidates are, in
+ * this order: the build tree of this program; the installation prefix, which may have been moved
+ * (each suffix of PREFIX/lib/usrdma that follows a slash is tried below bin/..); the configured
+ * path.
  */
 bool place_find(enum place_name name, char *dir);
 

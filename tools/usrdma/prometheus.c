@@ -14,8 +14,8 @@ static void print_head(const char *metric, const char *type, const char *help)
 }
 
 /*
- * Prints `name="value"` with the escapes of the format. The value may be a name that another process chose: unprintable bytes,
- * which include the line feed, become '?'.
+ * Prints `name="value"` with the escapes of the format. The value may be a name that another
+ * process chose: unprintable bytes, which include the line feed, become '?'.
  */
 static void print_label(const char *name, const char *value)
 {
@@ -70,7 +70,9 @@ static void print_daemon(json_object *daemon)
 		    number_of(daemon, "roce_forged"));
 }
 
-/* One sample for each element of a list. The value of the label is the member `key` of the element. */
+/*
+ * One sample for each element of a list. The value of the label is the member `key` of the element.
+ */
 static void print_each(json_object *list, const char *metric, const char *help, const char *label,
 		       const char *key, uint64_t (*value_of)(json_object *element))
 {

@@ -7,7 +7,10 @@
 
 #include "ipc/client.h"
 
-/* Reads the daemon's report piece by piece into the parser. Returns the report; NULL: failure, the cause was printed. */
+/*
+ * Reads the daemon's report piece by piece into the parser. Returns the report; NULL: failure, the
+ * cause was printed.
+ */
 static json_object *report_read(struct ipc_client *client, json_tokener *parser)
 {
 	static struct ipc_status_reply reply;

@@ -13,7 +13,9 @@ struct report_daemon {
 	uid_t uid;
 };
 
-/* Requests the daemon's report; starts a daemon if necessary. NULL: failure, the cause was printed. */
+/*
+ * Requests the daemon's report; starts a daemon if necessary. NULL: failure, the cause was printed.
+ */
 json_object *report_ask(void);
 json_object *report_ask_daemon(struct report_daemon *daemon);
 
@@ -26,7 +28,10 @@ uint64_t number_of(json_object *object, const char *key);
 /* Prints the report in the text format of Prometheus (exposition format 0.0.4). */
 void report_print_prometheus(json_object *report);
 
-/* Reads the first line of a file, without its end. Returns text, or NULL if the file cannot be read. */
+/*
+ * Reads the first line of a file, without its end. Returns text, or NULL if the file cannot be
+ * read.
+ */
 char *file_first_line(const char *path, char *text, int size);
 
 #endif /* TOOLS_USRDMA_REPORT_H */

@@ -27,8 +27,9 @@
 #define SHARE_VARIABLE "USRDMA_SHARE"
 
 /*
- * The libraries themselves. They are preloaded for programs that are linked with a renamed copy, such as libibverbs-1a2b3c4d.so.1 of a
- * Python wheel, which LD_LIBRARY_PATH does not replace (ADR 0074).
+ * The libraries themselves. They are preloaded for programs that are linked with a renamed copy,
+ * such as libibverbs-1a2b3c4d.so.1 of a Python wheel, which LD_LIBRARY_PATH does not replace (ADR
+ * 0074).
  */
 #define VERBS_NAME  "libibverbs.so.1"
 #define RDMACM_NAME "librdmacm.so.1"
@@ -50,9 +51,10 @@ static int library_path_set(const char *dir)
 }
 
 /*
- * Appends the library to LD_PRELOAD: a sanitizer's runtime must be first. The dynamic loader splits the value at spaces and colons
- * (ld.so(8)). It searches LD_LIBRARY_PATH for a name without a slash. A path is better: programs with the set-user-ID bit ignore
- * it, but report that they do not find a name.
+ * Appends the library to LD_PRELOAD: a sanitizer's runtime must be first. The dynamic loader splits
+ * the value at spaces and colons (ld.so(8)). It searches LD_LIBRARY_PATH for a name without a
+ * slash. A path is better: programs with the set-user-ID bit ignore it, but report that they do not
+ * find a name.
  */
 static int preload_add(const char *dir, const char *name)
 {
@@ -83,7 +85,9 @@ static bool share_is_on(void)
 	return true;
 }
 
-/* Executes the tool with this name. Returns only if no such tool exists or it cannot be executed. */
+/*
+ * Executes the tool with this name. Returns only if no such tool exists or it cannot be executed.
+ */
 static void tool_exec(char **argv)
 {
 	char dir[PATH_MAX];

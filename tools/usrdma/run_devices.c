@@ -15,7 +15,10 @@
 #define CONFIG_NAME "usrdma/run.conf"
 #define BLANKS	    " \t\r\n"
 
-/* Values of the two variables (profile/view.h), as lists that are separated by commas. NULL: not set. */
+/*
+ * Values of the two variables (profile/view.h), as lists that are separated by commas. NULL: not
+ * set.
+ */
 struct run_lists {
 	char *devices;
 	char *profile;
@@ -55,8 +58,8 @@ static void lists_free(struct run_lists *lists)
 }
 
 /*
- * One line of a configuration file, without comment and blanks: "device NAME=INTERFACE[:PROFILE]", "only-devices", "profile
- * PROFILE" or "set ATTRIBUTE=VALUE".
+ * One line of a configuration file, without comment and blanks: "device NAME=INTERFACE[:PROFILE]",
+ * "only-devices", "profile PROFILE" or "set ATTRIBUTE=VALUE".
  */
 static bool config_line(struct run_lists *lists, char *line)
 {
@@ -94,7 +97,10 @@ static char *trim(char *line)
 	return line;
 }
 
-/* Reads the file. A missing file is an error only if the user has named it. 0, or -1 after an error message. */
+/*
+ * Reads the file. A missing file is an error only if the user has named it. 0, or -1 after an error
+ * message.
+ */
 static int config_read(struct run_lists *lists, const char *path, bool is_named)
 {
 	FILE *file = fopen(path, "re");
@@ -180,7 +186,10 @@ static bool interfaces_exist(const struct view *view)
 	return true;
 }
 
-/* Checks the result of all sources and writes it to the environment. A list that no source has set is not changed. */
+/*
+ * Checks the result of all sources and writes it to the environment. A list that no source has set
+ * is not changed.
+ */
 static int lists_export(const struct run_lists *lists)
 {
 	const char *devices = lists->devices ? lists->devices : getenv(VIEW_DEVICES_ENV);
@@ -192,7 +201,10 @@ static int lists_export(const struct run_lists *lists)
 		run_no_memory();
 	if (view_parse(view, devices, profile))
 		fprintf(stderr, "usrdma: %s\n", view->why);
-	/* Variables may come from a program on another machine: their interfaces may be missing here. */
+	/*
+	 * Variables may come from a program on another machine: their interfaces may be missing
+	 * here.
+	 */
 	else if (!lists->devices || interfaces_exist(view))
 		ret = 0;
 	free(view);
@@ -204,7 +216,10 @@ static int lists_export(const struct run_lists *lists)
 	return 0;
 }
 
-/* Options are stronger than the file of --config, which is stronger than the environment, then the user's own file. */
+/*
+ * Options are stronger than the file of --config, which is stronger than the environment, then the
+ * user's own file.
+ */
 static int lists_complete(struct run_lists *lists, const char *config)
 {
 	struct run_lists file = {0};

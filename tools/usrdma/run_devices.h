@@ -3,13 +3,15 @@
 #define USRDMA_TOOLS_USRDMA_RUN_DEVICES_H
 
 /*
- * The options of `usrdma run` that select names and profiles of devices, and the files with the same settings. The result
- * is written to the environment of the program, which the libraries read (profile/view.h).
+ * The options of `usrdma run` that select names and profiles of devices, and the files with the
+ * same settings. The result is written to the environment of the program, which the libraries read
+ * (profile/view.h).
  */
 
 /*
- * Parses the options before the program in argv[1] and following. Returns the index of the program in argv, argc if it is
- * missing, 0 if only help was requested and printed, or after an error message the negative exit status.
+ * Parses the options before the program in argv[1] and following. Returns the index of the program
+ * in argv, argc if it is missing, 0 if only help was requested and printed, or after an error
+ * message the negative exit status.
  */
 int run_devices_options(int argc, char **argv);
 

@@ -68,7 +68,10 @@ static void print_mrs(json_object *process)
 	}
 }
 
-/* The name of a counter in the text. The keys of the JSON are stable (docs/compatibility.md), also unclear ones. */
+/*
+ * The name of a counter in the text. The keys of the JSON are stable (docs/compatibility.md), also
+ * unclear ones.
+ */
 static const char *counter_title(const char *key)
 {
 	static const struct {
@@ -134,7 +137,10 @@ static void print_processes(json_object *processes)
 	}
 }
 
-/* Prints the report of the communication manager: lists of flat objects. QPNs have the notation of the processes' queue pairs. */
+/*
+ * Prints the report of the communication manager: lists of flat objects. QPNs have the notation of
+ * the processes' queue pairs.
+ */
 static void print_list(json_object *report, const char *name)
 {
 	json_object *list = json_object_object_get(report, name);

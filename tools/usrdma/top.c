@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* usrdma top: rates of each process, QP or device, from the differences of the counters in two reports of the daemon. */
+/*
+ * usrdma top: rates of each process, QP or device, from the differences of the counters in two
+ * reports of the daemon.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -219,7 +222,10 @@ static bool make_rows(struct sample *sample, const struct sample *former, const 
 	return true;
 }
 
-/* Reads a report. The rates are those since the former sample; a process that it does not have has none. */
+/*
+ * Reads a report. The rates are those since the former sample; a process that it does not have has
+ * none.
+ */
 static bool sample_take(struct sample *sample, const struct sample *former, const struct top *top)
 {
 	json_object *report = report_ask();

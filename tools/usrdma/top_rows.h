@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The rows of `usrdma top` for queue pairs and for devices. A device's numbers are the sums of its queue pairs. */
+/*
+ * The rows of `usrdma top` for queue pairs and for devices. A device's numbers are the sums of its
+ * queue pairs.
+ */
 
 enum top_rate {
 	TOP_SENT,
@@ -63,7 +66,10 @@ bool top_rows_sort_key(char key, int *column);
 const char *top_rows_title(int column);
 
 void top_rows_sort(struct top_rows *rows, int column);
-/* Prints at most max_rows rows, in lines of `width` characters (0: any length) that contain the column `kept`. */
+/*
+ * Prints at most max_rows rows, in lines of `width` characters (0: any length) that contain the
+ * column `kept`.
+ */
 void top_rows_print(const struct top_rows *rows, size_t max_rows, bool is_devices, int width,
 		    int kept);
 json_object *top_rows_json(const struct top_rows *rows, bool is_devices);

@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The tables of `usrdma top`: columns that are narrowed and omitted until a line fits the terminal. */
+/*
+ * The tables of `usrdma top`: columns that are narrowed and omitted until a line fits the terminal.
+ */
 
 #define TOP_CELL_BYTES 32
 /* Omitted never. */
@@ -30,7 +32,10 @@ struct top_fit {
 
 typedef char top_cell[TOP_CELL_BYTES];
 
-/* Chooses the columns for lines of at most `width` characters; 0: any length. The column `kept` is not omitted. */
+/*
+ * Chooses the columns for lines of at most `width` characters; 0: any length. The column `kept` is
+ * not omitted.
+ */
 void top_table_fit(struct top_fit *fit, const struct top_column *columns, int count, int width,
 		   int kept);
 

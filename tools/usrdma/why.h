@@ -15,8 +15,12 @@
 struct why_failure {
 	uint64_t number;
 	struct ipc_failure is;
-	size_t cause; /* index of the failure that caused this one; the own index: no stored failure did */
-	size_t opposite; /* index of the report of the peer's QP about the same operation; the own index: no report */
+	/* index of the failure that caused this one; the own index: no stored failure did */
+	size_t cause;
+	/*
+	 * index of the report of the peer's QP about the same operation; the own index: no report
+	 */
+	size_t opposite;
 	bool is_repeated;  /* shown as a repetition of a later failure */
 	size_t repeats;	   /* number of earlier failures that are shown as this one */
 	uint64_t since_ns; /* CLOCK_REALTIME of the earliest of these failures */
@@ -30,15 +34,20 @@ struct why_list {
 /* why_join.c: sets cause and opposite of every failure. */
 void why_join(struct why_list *list);
 
-/* why_join.c: of the failures of one call of a process or queue pair for one reason, makes the last stand for the others, except for
- * those that another failure follows from. Programs that look for the largest value of an attribute cause many of them. After
- * why_join(). */
+/*
+ * why_join.c: of the failures of one call of a process or queue pair for one reason, makes the last
+ * stand for the others, except for those that another failure follows from. Programs that look for
+ * the largest value of an attribute cause many of them. After why_join().
+ */
 void why_fold(struct why_list *list);
 
 /* The index of the first cause of a failure. */
 size_t why_root(const struct why_list *list, size_t index);
 
-/* why_text.c: writes, without a line end: the first cause in one sentence; what the process observed; what to do. */
+/*
+ * why_text.c: writes, without a line end: the first cause in one sentence; what the process
+ * observed; what to do.
+ */
 void why_write_cause(FILE *out, const struct why_list *list, size_t root);
 void why_write_seen(FILE *out, const struct why_failure *failure);
 void why_write_process(FILE *out, const struct why_list *list, const struct why_failure *failure);
@@ -52,7 +61,10 @@ bool why_is_near(const struct ipc_failure *a, const struct ipc_failure *b);
 /* why_join.c: whether both are the two ends of one connection, by their addresses. */
 bool why_is_same_connection(const struct ipc_failure *a, const struct ipc_failure *b);
 
-/* why_fault.c: the report of the incident, of either end, that names a fault rule; NULL: none. The sentence about the rule. */
+/*
+ * why_fault.c: the report of the incident, of either end, that names a fault rule; NULL: none. The
+ * sentence about the rule.
+ */
 const struct ipc_failure *why_fault(const struct why_list *list, size_t root);
 void why_write_fault(FILE *out, const struct ipc_failure *failure);
 
@@ -60,7 +72,10 @@ void why_write_fault(FILE *out, const struct ipc_failure *failure);
 void why_write_connection(FILE *out, const struct why_list *list, size_t root);
 void why_write_cm_reason(FILE *out, const struct ipc_failure *failure);
 void why_write_call_address(FILE *out, const struct ipc_failure *failure);
-/* Writes advice with the address of the peer, if it is known, in the place of the words HOST and ADDRESS. */
+/*
+ * Writes advice with the address of the peer, if it is known, in the place of the words HOST and
+ * ADDRESS.
+ */
 void why_write_advice(FILE *out, const struct ipc_failure *failure, const char *advice);
 const char *why_connection_advice(const struct ipc_failure *failure);
 const char *why_cm_call_advice(const struct ipc_failure *failure);

@@ -62,7 +62,10 @@ static bool is_about_connection(const struct ipc_failure *failure)
 	return failure->kind == IPC_FAILURE_CM || failure->kind == IPC_FAILURE_WARNING;
 }
 
-/* The report of the passive side that waits for an RTU, in answer to the REQ of this active side; NULL: none. */
+/*
+ * The report of the passive side that waits for an RTU, in answer to the REQ of this active side;
+ * NULL: none.
+ */
 static const struct ipc_failure *passive_side(const struct why_list *list, size_t root)
 {
 	const struct ipc_failure *active = &list->failures[root].is;
@@ -160,7 +163,10 @@ static void write_rejected(FILE *out, const struct ipc_failure *failure)
 	fprintf(out, " (REJ reason %d)", failure->error);
 }
 
-/* As in Linux, a SIDR_REP that rejects the request is reported as UNREACHABLE with the positive SIDR status. */
+/*
+ * As in Linux, a SIDR_REP that rejects the request is reported as UNREACHABLE with the positive
+ * SIDR status.
+ */
 static bool is_sidr_rejection(const struct ipc_failure *failure)
 {
 	return failure->event == RDMA_CM_EVENT_UNREACHABLE && failure->error > 0;
@@ -189,7 +195,9 @@ static void write_sidr_rejection(FILE *out, const struct ipc_failure *failure)
 	fprintf(out, " (SIDR status %d)", failure->error);
 }
 
-/* The program that has the port now is not always the one that had it at the time of the failure. */
+/*
+ * The program that has the port now is not always the one that had it at the time of the failure.
+ */
 static void write_no_port(FILE *out)
 {
 	char holder[HOLDER_BYTES];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finds the first cause of each failure, from the reports of one process and of both ends of a connection. */
+/*
+ * Finds the first cause of each failure, from the reports of one process and of both ends of a
+ * connection.
+ */
 #include <infiniband/verbs.h>
 #include <string.h>
 
@@ -22,7 +25,9 @@ static bool is_same_process(const struct ipc_failure *a, const struct ipc_failur
 	return a->pid == b->pid && a->uid == b->uid;
 }
 
-/* The failure of the same process with the id `follows`; own index: not stored any more, or none. */
+/*
+ * The failure of the same process with the id `follows`; own index: not stored any more, or none.
+ */
 static size_t find_followed(const struct why_list *list, size_t index)
 {
 	const struct ipc_failure *failure = &list->failures[index].is;
@@ -143,7 +148,9 @@ static size_t find_overrun(const struct why_list *list, size_t index)
 	return index;
 }
 
-/* The event of a port that went down and was still down when a WR had no response; own index: none. */
+/*
+ * The event of a port that went down and was still down when a WR had no response; own index: none.
+ */
 static size_t find_port_error(const struct why_list *list, size_t index)
 {
 	const struct ipc_failure *failure = &list->failures[index].is;
@@ -162,7 +169,10 @@ static size_t find_port_error(const struct why_list *list, size_t index)
 	return index;
 }
 
-/* libibverbs and librdmacm of a process report the end of the daemon each: the first report of the two. */
+/*
+ * libibverbs and librdmacm of a process report the end of the daemon each: the first report of the
+ * two.
+ */
 static size_t find_daemon_end(const struct why_list *list, size_t index)
 {
 	const struct ipc_failure *failure = &list->failures[index].is;

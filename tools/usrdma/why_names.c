@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names of the values in a failure. A failure comes from another process, so any value is possible. */
+/*
+ * Names of the values in a failure. A failure comes from another process, so any value is possible.
+ */
 #include <infiniband/verbs.h>
 #include <inttypes.h>
 #include <rdma/rdma_cma.h>

@@ -222,7 +222,10 @@ static const struct ipc_failure *recv_of_peer(const struct why_list *list, size_
 	return opposite->flags & IPC_FAILURE_IS_RECV ? opposite : NULL;
 }
 
-/* The report of the peer that refused the WR; NULL: not stored. A NAK has fewer codes than the peer has causes. */
+/*
+ * The report of the peer that refused the WR; NULL: not stored. A NAK has fewer codes than the peer
+ * has causes.
+ */
 static const struct ipc_failure *refusal_of_peer(const struct why_list *list, size_t index)
 {
 	const struct ipc_failure *opposite = &list->failures[list->failures[index].opposite].is;
@@ -232,7 +235,9 @@ static const struct ipc_failure *refusal_of_peer(const struct why_list *list, si
 		       NULL;
 }
 
-/* Whether the process that has the QPN of the peer has dropped a packet because it has no such QP. */
+/*
+ * Whether the process that has the QPN of the peer has dropped a packet because it has no such QP.
+ */
 static bool is_peer_unknown(const struct why_list *list, const struct ipc_failure *failure)
 {
 	for (size_t i = 0; i < list->count; i++) {
@@ -558,7 +563,10 @@ static const char *wr_advice(const struct ipc_failure *failure)
 	}
 }
 
-/* UCX posts this request for a strong fence on devices other than mlx5, if it was built without parameter checks. */
+/*
+ * UCX posts this request for a strong fence on devices other than mlx5, if it was built without
+ * parameter checks.
+ */
 static bool is_ucx_fence(const struct ipc_failure *failure)
 {
 	return failure->vendor_err == VENDOR_ERR_RKEY && failure->opcode == IBV_WR_RDMA_READ &&

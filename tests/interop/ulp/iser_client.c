@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * iSER (RFC 7145), the initiator: logs in to a target (RFC 7143), sends INQUIRY, writes blocks, reads them, compares them,
- * and logs out.
+ * iSER (RFC 7145), the initiator: logs in to a target (RFC 7143), sends INQUIRY, writes blocks,
+ * reads them, compares them, and logs out.
  *
  *	iser_client ADDRESS PORT TARGET
  */
@@ -19,7 +19,9 @@
 #define READY_TRIES    4
 #define INITIATOR_NAME "InitiatorName=iqn.2026-01.test.usrdma:initiator"
 
-/* The private data of the REQ: neither zero-based addresses nor remote invalidation are supported. */
+/*
+ * The private data of the REQ: neither zero-based addresses nor remote invalidation are supported.
+ */
 #define PRIVATE_FLAGS 0xc0
 
 /* The iSER header of a control-type PDU, and the basic header segment that follows */
@@ -94,8 +96,8 @@ static uint8_t *begin(struct session *session, enum opcode opcode, uint8_t flags
 }
 
 /*
- * Sends the PDU with data_bytes of data and waits for its response, which contains all bytes of its data segment. Returns
- * the response's basic header segment.
+ * Sends the PDU with data_bytes of data and waits for its response, which contains all bytes of its
+ * data segment. Returns the response's basic header segment.
  */
 static uint8_t *exchange(struct session *session, size_t data_bytes, enum opcode wanted)
 {

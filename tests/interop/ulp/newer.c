@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * FLUSH and atomic WRITE (IBA A19), and memory with on-demand paging: features that rxe of Linux 6.1 does not have.
+ * FLUSH and atomic WRITE (IBA A19), and memory with on-demand paging: features that rxe of Linux
+ * 6.1 does not have.
  *
  *	newer serve ADDRESS PORT [odp] [flush]
  *	newer drive ADDRESS PORT [odp] [flush]
  *
- * The driving side WRITEs a pattern, atomically WRITEs a word after it, executes a fetch-and-add on the next word, READs
- * everything and compares. With "flush" it FLUSHes the pattern, and the whole region after the atomic WRITE. The serving
- * side compares its memory with the same pattern when the connection has ended. Each side has its own options: a side
- * with "odp" registers its memory for on-demand paging, before the memory has pages. "flush" has no effect on the serving
- * side.
+ * The driving side WRITEs a pattern, atomically WRITEs a word after it, executes a fetch-and-add on
+ * the next word, READs everything and compares. With "flush" it FLUSHes the pattern, and the whole
+ * region after the atomic WRITE. The serving side compares its memory with the same pattern when
+ * the connection has ended. Each side has its own options: a side with "odp" registers its memory
+ * for on-demand paging, before the memory has pages. "flush" has no effect on the serving side.
  */
 #include <endian.h>
 #include <errno.h>

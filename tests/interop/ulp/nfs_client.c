@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RPC over RDMA version 1 (RFC 8166), with NFS version 4.0 (RFC 7530) as the upper layer (RFC 8267): the client.
+ * RPC over RDMA version 1 (RFC 8166), with NFS version 4.0 (RFC 7530) as the upper layer (RFC
+ * 8267): the client.
  *
  *	nfs_client ADDRESS PORT FILE
  *
- * Calls NULL, gets the attributes of the root directory, once inline and once in a reply chunk, writes a file of the root
- * directory through a read list, reads it through a write list and compares it. FILE exists and can be written.
+ * Calls NULL, gets the attributes of the root directory, once inline and once in a reply chunk,
+ * writes a file of the root directory through a read list, reads it through a write list and
+ * compares it. FILE exists and can be written.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +135,9 @@ static void begin(struct client *client, uint32_t procedure, const struct chunks
 	put(client, 0);
 }
 
-/* The segment of a chunk in the reply, which contains the number of bytes that were written to it. */
+/*
+ * The segment of a chunk in the reply, which contains the number of bytes that were written to it.
+ */
 static uint32_t get_chunk(struct client *client)
 {
 	uint32_t bytes;
@@ -173,7 +177,10 @@ static void parse_transport_header(struct client *client, const struct chunks *c
 	}
 }
 
-/* Sends the call and parses the reply up to the result. The reply is valid until the slot is released. */
+/*
+ * Sends the call and parses the reply up to the result. The reply is valid until the slot is
+ * released.
+ */
 static uint8_t *call(struct client *client, const struct chunks *chunks)
 {
 	uint8_t *message;
@@ -246,7 +253,10 @@ static void get_root_type(struct client *client, const struct ibv_mr *reply)
 	ulp_say("PUTROOTFH, GETATTR: a directory, %u credits", client->credits);
 }
 
-/* Begins a compound that names the file, and the operation on it with the anonymous state ID and offset 0. */
+/*
+ * Begins a compound that names the file, and the operation on it with the anonymous state ID and
+ * offset 0.
+ */
 static void begin_file(struct client *client, const char *file, enum nfs_operation operation,
 		       const struct chunks *chunks)
 {
@@ -273,7 +283,10 @@ static uint8_t *finish_file(struct client *client, enum nfs_operation operation,
 
 static uint8_t *try_to_write(struct client *client, const char *file, struct chunks *chunks)
 {
-	/* The position of the data is the length of the XDR stream before it: the message is made twice. */
+	/*
+	 * The position of the data is the length of the XDR stream before it: the message is made
+	 * twice.
+	 */
 	for (unsigned int i = 0; i < 2; i++) {
 		begin_file(client, file, OP_WRITE, chunks);
 		put(client, 2); /* FILE_SYNC */

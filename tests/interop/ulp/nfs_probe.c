@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A client that sends valid and invalid messages of RPC over RDMA version 1 (RFC 8166) to nfs_server, and checks the replies.
+ * A client that sends valid and invalid messages of RPC over RDMA version 1 (RFC 8166) to
+ * nfs_server, and checks the replies.
  *
  *	nfs_probe ADDRESS PORT CONTENT
  *
- * CONTENT is the content of the file `read`. The file `written` contains at the end what ulp_fill() makes with the seed 1.
+ * CONTENT is the content of the file `read`. The file `written` contains at the end what ulp_fill()
+ * makes with the seed 1.
  */
 #include <stdio.h>
 #include <string.h>
@@ -254,7 +256,10 @@ static void check_write_chunk(struct probe *probe)
 	probe_expect_error(probe, ERR_CHUNK);
 }
 
-/* The reply with its data is in the reply chunk: the header has 24 bytes, the result 104 bytes before the data. */
+/*
+ * The reply with its data is in the reply chunk: the header has 24 bytes, the result 104 bytes
+ * before the data.
+ */
 static void check_reply_chunk(struct probe *probe)
 {
 	static const uint32_t filled[] = {4096, 24 + 104 + 8000 - 4096};
@@ -307,7 +312,10 @@ static void check_read_chunk(struct probe *probe)
 	probe_put_zeros(probe, 3);
 	probe_put_write(probe, 0, 1001);
 	expect_written(probe);
-	/* The RPC message is made in the memory of the chunk, with the xid of the next transport header. */
+	/*
+	 * The RPC message is made in the memory of the chunk, with the xid of the next transport
+	 * header.
+	 */
 	probe->xid++;
 	probe->call = (struct xdr){.at = data + 4096, .end = data + PROBE_DATA_BYTES};
 	probe_put_write(probe, 1001, 1000);

@@ -4,7 +4,10 @@
 
 #include "nfs_server.h"
 
-/* A client of nfs_server for calls of any form. A reply that differs from the expected one ends the process. */
+/*
+ * A client of nfs_server for calls of any form. A reply that differs from the expected one ends the
+ * process.
+ */
 #define PROBE_DATA_BYTES (NFS_DATA_MAX + 4096)
 
 #define PROCEDURE_NULL	  0

@@ -15,7 +15,10 @@
 
 #define STABLE_MAX 2 /* FILE_SYNC */
 
-/* Whether the arguments were read completely, and nothing follows. Otherwise the call fails with GARBAGE_ARGS. */
+/*
+ * Whether the arguments were read completely, and nothing follows. Otherwise the call fails with
+ * GARBAGE_ARGS.
+ */
 static bool args_end(struct nfs_call *call)
 {
 	if (xdr_left(&call->args))

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RPC over RDMA version 1 (RFC 8166), with NFS version 3 (RFC 1813) as the upper layer (RFC 8267): a server for one
- * client at a time.
+ * RPC over RDMA version 1 (RFC 8166), with NFS version 3 (RFC 1813) as the upper layer (RFC 8267):
+ * a server for one client at a time.
  *
  *	nfs_server ADDRESS PORT CONTENT WRITTEN CONNECTIONS
  *
- * The exported directory contains the file `read` with the content of the local file CONTENT, and the empty file `written`.
- * When the last of CONNECTIONS connections has ended, the server stores the content of `written` in the local file WRITTEN, and ends with
- * status 0. The MOUNT protocol, from which the client gets the file handle of the directory, is in tests/interop/mountd.py.
+ * The exported directory contains the file `read` with the content of the local file CONTENT, and
+ * the empty file `written`. When the last of CONNECTIONS connections has ended, the server stores
+ * the content of `written` in the local file WRITTEN, and ends with status 0. The MOUNT protocol,
+ * from which the client gets the file handle of the directory, is in tests/interop/mountd.py.
  */
 #include <errno.h>
 #include <stdio.h>

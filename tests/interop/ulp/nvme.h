@@ -3,8 +3,9 @@
 #define USRDMA_TESTS_NVME_H
 
 /*
- * Values and offsets of NVM Express Base Specification 2.0, NVM Command Set 1.0 and the RDMA Transport 1.0. All integers
- * are little-endian. A submission queue entry has 64 bytes, a completion queue entry 16 bytes.
+ * Values and offsets of NVM Express Base Specification 2.0, NVM Command Set 1.0 and the RDMA
+ * Transport 1.0. All integers are little-endian. A submission queue entry has 64 bytes, a
+ * completion queue entry 16 bytes.
  */
 #define NVME_SQE_BYTES 64
 #define NVME_CQE_BYTES 16
@@ -93,7 +94,9 @@ enum nvme_cqe {
 #define NVME_CC_SHUTDOWN    0x0000c000
 #define NVME_PRIVATE_BYTES  32
 
-/* Offsets in the private data of the REQ: record format 0, queue ID, entries of the host's queues */
+/*
+ * Offsets in the private data of the REQ: record format 0, queue ID, entries of the host's queues
+ */
 enum nvme_req {
 	REQ_QID = 2,
 	REQ_HRQSIZE = 4,

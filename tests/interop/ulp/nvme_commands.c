@@ -14,7 +14,10 @@
 #define SGLS_KEYED	 0x00000005 /* SGLs of any alignment, keyed SGLs */
 #define FEATURE_QUEUES	 0x07
 #define MDTS		 5 /* 128 KiB */
-/* The result of Connect Invalid Parameters is the offset of the parameter, here in the Connect data. */
+/*
+ * The result of Connect Invalid Parameters is the offset of the parameter, here in the Connect
+ * data.
+ */
 #define RESULT_OF_CONNECT_DATA 0x10000
 
 static uint64_t property(const struct target *target, uint32_t offset)
@@ -131,7 +134,10 @@ static void execute_admin(struct target *target, struct queue *queue, struct slo
 		identify(target, queue, slot);
 		return;
 	case NVME_SET_FEATURES:
-		/* One I/O submission and completion queue, each minus 1. Other features have no effect. */
+		/*
+		 * One I/O submission and completion queue, each minus 1. Other features have no
+		 * effect.
+		 */
 		ulp_put_le(slot->cqe + CQE_RESULT, 0, 4);
 		break;
 	case NVME_KEEP_ALIVE:

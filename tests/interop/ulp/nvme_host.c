@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * NVMe over RDMA, the host: connects an admin and an I/O queue to a subsystem, enables and identifies the controller,
- * writes blocks, reads them and compares them.
+ * NVMe over RDMA, the host: connects an admin and an I/O queue to a subsystem, enables and
+ * identifies the controller, writes blocks, reads them and compares them.
  *
  *	nvme_host ADDRESS PORT SUBSYSTEM
  *
- * Each transfer is read twice: into a memory region, and into a memory window that the controller invalidates with the
- * response (SEND with Invalidate).
+ * Each transfer is read twice: into a memory region, and into a memory window that the controller
+ * invalidates with the response (SEND with Invalidate).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +70,10 @@ static void set_data(uint8_t *sqe, const struct ibv_mr *mr, uint32_t bytes, uint
 	sqe[SQE_DATA + SGL_TYPE] = NVME_SGL_KEYED | subtype;
 }
 
-/* Sends the command and waits for its response, which must report success. The name is used in messages. */
+/*
+ * Sends the command and waits for its response, which must report success. The name is used in
+ * messages.
+ */
 static void execute(struct nvme_queue *queue, const char *name)
 {
 	uint8_t *cqe;

@@ -4,8 +4,8 @@
  *
  *	nvme_target ADDRESS PORT SUBSYSTEM MEBIBYTES
  *
- * It ends with status 0 when the host has disconnected all queues, and prints how many READs, WRITEs and SENDs with
- * Invalidate it has executed. The host's commands are in nvme_commands.c.
+ * It ends with status 0 when the host has disconnected all queues, and prints how many READs,
+ * WRITEs and SENDs with Invalidate it has executed. The host's commands are in nvme_commands.c.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -221,7 +221,9 @@ static void run(struct target *target, struct rdma_event_channel *channel)
 
 	for (unsigned int n = 0; !made_queues || open_queues; n++) {
 		poll_queues(target);
-		/* Queues are polled all the time; without one the program waits for a connection. */
+		/*
+		 * Queues are polled all the time; without one the program waits for a connection.
+		 */
 		if (open_queues && n % CM_EVERY_POLLS)
 			continue;
 		if (poll(&pfd, 1, open_queues ? 0 : -1) > 0)

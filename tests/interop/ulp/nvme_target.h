@@ -53,7 +53,9 @@ enum target_count { COUNT_WRITE, COUNT_READ, COUNT_INVALIDATE };
 
 /* Executes a command, or starts its data transfer. */
 void target_execute(struct target *target, struct queue *queue, struct slot *slot);
-/* The data of a Write or of a Connect command is complete. Returns the NVMe status of the command. */
+/*
+ * The data of a Write or of a Connect command is complete. Returns the NVMe status of the command.
+ */
 uint16_t target_data_arrived(const struct target *target, struct slot *slot);
 
 /* Moves data between the host's buffer of the command and local memory. The response follows. */

@@ -6,7 +6,10 @@
 
 #include "ulp.h"
 
-/* Constants of RPC over RDMA version 1 (RFC 8166), of its private data (RFC 8797) and of RPC (RFC 5531). */
+/*
+ * Constants of RPC over RDMA version 1 (RFC 8166), of its private data (RFC 8797) and of RPC (RFC
+ * 5531).
+ */
 #define RPCRDMA_VERSION	      1
 #define RPCRDMA_HEADER_MIN    28 /* xid, version, credits, type, and three empty lists */
 #define RPCRDMA_INLINE_BYTES  4096

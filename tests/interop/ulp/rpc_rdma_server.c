@@ -55,7 +55,10 @@ static void parse_segment(struct xdr *header, struct rpcrdma_chunk *chunk)
 	chunk->count++;
 }
 
-/* A list of segments, each with its position. NFS has one read chunk: all segments have the same position. */
+/*
+ * A list of segments, each with its position. NFS has one read chunk: all segments have the same
+ * position.
+ */
 static void parse_read_list(struct xdr *header, struct rpcrdma_call *call)
 {
 	while (xdr_get_bool(header)) {
@@ -78,7 +81,10 @@ static void parse_chunk(struct xdr *header, struct rpcrdma_chunk *chunk)
 		parse_segment(header, chunk);
 }
 
-/* A list of chunks. The results of NFS version 3 have at most one item that may be in a write chunk. */
+/*
+ * A list of chunks. The results of NFS version 3 have at most one item that may be in a write
+ * chunk.
+ */
 static void parse_write_list(struct xdr *header, struct rpcrdma_call *call)
 {
 	if (!xdr_get_bool(header))
@@ -88,7 +94,9 @@ static void parse_write_list(struct xdr *header, struct rpcrdma_call *call)
 		header->is_bad = true;
 }
 
-/* The message of an RDMA_MSG begins inline. That of an RDMA_NOMSG is in a read chunk at position 0. */
+/*
+ * The message of an RDMA_MSG begins inline. That of an RDMA_NOMSG is in a read chunk at position 0.
+ */
 static bool is_read_position_valid(const struct rpcrdma_call *call, uint32_t type,
 				   size_t inline_bytes)
 {
@@ -146,7 +154,10 @@ static uint8_t *post_reads(struct rpcrdma_server *server, const struct rpcrdma_c
 	return at;
 }
 
-/* Copies the inline part, and inserts the read chunk at its position, with the padding that the chunk omits. */
+/*
+ * Copies the inline part, and inserts the read chunk at its position, with the padding that the
+ * chunk omits.
+ */
 static void assemble_message(struct rpcrdma_server *server, struct rpcrdma_call *call,
 			     struct xdr *inlined)
 {

@@ -7,8 +7,8 @@
 #include "xdr.h"
 
 /*
- * The responder of RPC over RDMA version 1 (RFC 8166), for one client at a time. It executes one call after the other. Remote
- * invalidation is used if the client supports it (RFC 8797).
+ * The responder of RPC over RDMA version 1 (RFC 8166), for one client at a time. It executes one
+ * call after the other. Remote invalidation is used if the client supports it (RFC 8797).
  */
 #define RPCRDMA_SEGMENTS_MAX 8
 #define RPCRDMA_PAYLOAD_MAX  (64u << 10)
@@ -20,7 +20,10 @@ struct rpcrdma_segment {
 	uint64_t addr;
 };
 
-/* In a reply, the segments of a write chunk and of a reply chunk contain the bytes that were written. */
+/*
+ * In a reply, the segments of a write chunk and of a reply chunk contain the bytes that were
+ * written.
+ */
 struct rpcrdma_chunk {
 	bool is_present;
 	unsigned int count;
@@ -61,7 +64,10 @@ struct rpcrdma_server {
 
 /* Waits for a client and accepts it. server->ulp listens. */
 void rpcrdma_accept(struct rpcrdma_server *server);
-/* Waits for a valid call, and answers invalid ones with RDMA_ERROR. Returns false when the client has disconnected. */
+/*
+ * Waits for a valid call, and answers invalid ones with RDMA_ERROR. Returns false when the client
+ * has disconnected.
+ */
 bool rpcrdma_next(struct rpcrdma_server *server, struct rpcrdma_call *call);
 /* Begins the RPC message of a reply. */
 struct xdr rpcrdma_begin_reply(struct rpcrdma_server *server);

@@ -263,7 +263,10 @@ size_t ulp_receive(struct ulp *ulp, uint8_t **message)
 	size_t bytes = 0;
 	bool has_message = false;
 
-	/* The response may be polled before the completion of the request, whose buffer is used for the next request. */
+	/*
+	 * The response may be polled before the completion of the request, whose buffer is used for
+	 * the next request.
+	 */
 	while (!has_message || ulp->send_is_outstanding) {
 		next_completion(ulp, &wc);
 		if (wc.wr_id == WR_SEND) {

@@ -9,8 +9,9 @@
 #include <rdma/rdma_cma.h>
 
 /*
- * Connections and messages for programs that use the protocols of the kernel's RDMA services. If a call fails that must
- * succeed, each function prints a line on standard output and ends the process with status 1.
+ * Connections and messages for programs that use the protocols of the kernel's RDMA services. If a
+ * call fails that must succeed, each function prints a line on standard output and ends the process
+ * with status 1.
  *
  * A message is received into one of ULP_DEPTH slots of slot_bytes each. Used by one thread only.
  */
@@ -50,8 +51,11 @@ void ulp_die(const char *format, ...) __attribute__((format(printf, 1, 2), noret
 void ulp_connect(struct ulp *ulp, const char *addr, const char *port, const void *private_data,
 		 uint8_t private_bytes, size_t slot_bytes);
 void ulp_disconnect(struct ulp *ulp);
-/* The parts that the passive side uses too: creates the queue pair of ulp->id, with receives posted in all slots; releases
- * everything but the event channel after the connection has ended. The completion channel may be NULL. */
+/*
+ * The parts that the passive side uses too: creates the queue pair of ulp->id, with receives posted
+ * in all slots; releases everything but the event channel after the connection has ended. The
+ * completion channel may be NULL.
+ */
 void ulp_make_queues(struct ulp *ulp, struct ibv_comp_channel *completions, size_t slot_bytes);
 void ulp_free(struct ulp *ulp, struct ibv_comp_channel *completions);
 

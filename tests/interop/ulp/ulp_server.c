@@ -104,7 +104,10 @@ static bool wait_for_event(struct ulp_server *server)
 	struct ibv_cq *cq;
 	void *context;
 
-	/* A completion before the notification request causes no event: the caller polls again first. */
+	/*
+	 * A completion before the notification request causes no event: the caller polls again
+	 * first.
+	 */
 	if (!server->is_armed) {
 		ulp_require(!ibv_req_notify_cq(server->ulp.cq, 0), "ibv_req_notify_cq failed");
 		server->is_armed = true;

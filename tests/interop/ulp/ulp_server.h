@@ -5,8 +5,9 @@
 #include "ulp.h"
 
 /*
- * The passive side of one connection at a time. Completions of receives are queued while the server waits for those of its own WRs.
- * If a call fails that must succeed, each function ends the process, as in ulp.h. Used by one thread only.
+ * The passive side of one connection at a time. Completions of receives are queued while the server
+ * waits for those of its own WRs. If a call fails that must succeed, each function ends the
+ * process, as in ulp.h. Used by one thread only.
  */
 struct ulp_server {
 	struct rdma_cm_id *listener;
@@ -33,10 +34,16 @@ struct ulp_transfer {
 };
 
 void ulp_listen(struct ulp_server *server, const char *addr, const char *port);
-/* Waits for a client and accepts it, with receives posted in all slots. The next client can connect after ulp_close(). */
+/*
+ * Waits for a client and accepts it, with receives posted in all slots. The next client can connect
+ * after ulp_close().
+ */
 void ulp_accept(struct ulp_server *server, const void *private_data, uint8_t private_bytes,
 		size_t slot_bytes);
-/* Waits for the next message, and before for the completion of all WRs. Returns false when the client has disconnected. */
+/*
+ * Waits for the next message, and before for the completion of all WRs. Returns false when the
+ * client has disconnected.
+ */
 bool ulp_next(struct ulp_server *server, uint8_t **message, size_t *bytes);
 /* Posts an RDMA READ or WRITE. ulp_settle() or ulp_next() waits for it. */
 void ulp_transfer(struct ulp_server *server, enum ibv_wr_opcode opcode,

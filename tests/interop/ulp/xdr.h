@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /*
- * A position in a buffer that is read or written as XDR (RFC 4506). An access beyond `end`, and a value that is not
- * allowed, set is_bad. From then on, values that are read are 0, and values that are written are dropped: the user checks
- * is_bad once, at the end.
+ * A position in a buffer that is read or written as XDR (RFC 4506). An access beyond `end`, and a
+ * value that is not allowed, set is_bad. From then on, values that are read are 0, and values that
+ * are written are dropped: the user checks is_bad once, at the end.
  */
 struct xdr {
 	uint8_t *at;

@@ -172,7 +172,10 @@ static void biased_lock_nested_acquire_during_revocation_does_not_deadlock(void 
 	sem_destroy(&started);
 }
 
-/* Attempts that succeed until one fails. A streak of this thread would give it the bias, so that another thread interrupts it. */
+/*
+ * Attempts that succeed until one fails. A streak of this thread would give it the bias, so that
+ * another thread interrupts it.
+ */
 static unsigned int count_successful_attempts(unsigned int max)
 {
 	unsigned int done = 0;
@@ -271,7 +274,10 @@ static void biased_lock_let_waiters_returns_after_handover_or_time(void **state)
 	sem_destroy(&started);
 }
 
-/* Streaks of different length, so that the bias is given, revoked during a hold, and given to other threads. */
+/*
+ * Streaks of different length, so that the bias is given, revoked during a hold, and given to other
+ * threads.
+ */
 static void *count_in_streaks(void *arg)
 {
 	uint32_t random = (uint32_t)(uintptr_t)arg;
@@ -318,7 +324,10 @@ static void biased_lock_threads_count_exactly(void **state)
 	assert_int_equal(count, (uint64_t)THREADS * ROUNDS);
 }
 
-/* The thread with the bias never waits in between, and each acquisition of the other thread revokes the bias. */
+/*
+ * The thread with the bias never waits in between, and each acquisition of the other thread revokes
+ * the bias.
+ */
 static void biased_lock_revocations_count_exactly(void **state)
 {
 	pthread_t threads[2];
@@ -342,7 +351,10 @@ static void biased_lock_revocations_count_exactly(void **state)
 	}
 }
 
-/* In the child of a fork() the copy of the lock is held by the calling thread, and can be biased again. */
+/*
+ * In the child of a fork() the copy of the lock is held by the calling thread, and can be biased
+ * again.
+ */
 static void biased_lock_init_in_forked_child_is_free(void **state)
 {
 	int status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Both implementations of CRC-32 against its definition, bit by bit, at every length and alignment with a code path of
- * its own.
+ * Both implementations of CRC-32 against its definition, bit by bit, at every length and alignment
+ * with a code path of its own.
  */
 #include <setjmp.h>
 #include <stdarg.h>

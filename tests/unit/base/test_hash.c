@@ -34,7 +34,10 @@ static struct item *find(const struct hash *table, uint64_t hash, uint64_t key)
 	return NULL;
 }
 
-/* Every third element has the same hash, so that chains are long and equal hashes are distinguished by key. */
+/*
+ * Every third element has the same hash, so that chains are long and equal hashes are distinguished
+ * by key.
+ */
 static uint64_t hash_of(uint64_t key)
 {
 	return key % 3 == 0 ? 42 : hash_mix(7, key);

@@ -110,7 +110,9 @@ static void log_long_line_is_cut(void **state)
 	assert_ptr_equal(strchr(out, '\n'), out + 1023);
 }
 
-/* A message may contain text that another user chose: it is one line and has no escape sequences. */
+/*
+ * A message may contain text that another user chose: it is one line and has no escape sequences.
+ */
 static void log_unprintable_bytes_are_replaced(void **state)
 {
 	char out[CAPTURE_BYTES];

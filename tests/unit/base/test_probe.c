@@ -17,7 +17,10 @@
 
 #define CAPTURE_BYTES 4096
 
-/* Replaces secure_getenv() by a linker option: a process of a set-user-ID program sees no environment. */
+/*
+ * Replaces secure_getenv() by a linker option: a process of a set-user-ID program sees no
+ * environment.
+ */
 static bool is_privileged;
 char *__wrap_secure_getenv(const char *name);
 
@@ -26,7 +29,10 @@ char *__wrap_secure_getenv(const char *name)
 	return is_privileged ? NULL : getenv(name);
 }
 
-/* Runs probe_init() with these values in a process of its own. Returns its probe_mask, and its output in `out`. */
+/*
+ * Runs probe_init() with these values in a process of its own. Returns its probe_mask, and its
+ * output in `out`.
+ */
 static uint32_t mask_of(const char *log, const char *fault, char *out)
 {
 	size_t len = 0;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Copies to and from application memory: every alignment and length, and memory that cannot be accessed. */
+/*
+ * Copies to and from application memory: every alignment and length, and memory that cannot be
+ * accessed.
+ */
 
 #include <errno.h>
 #include <setjmp.h>
@@ -43,7 +46,10 @@ static int begin_caught(void **state)
 	return 0;
 }
 
-/* To be called by each case, behind cmocka's signal(2). The handler of the first call stays in place of cmocka's. */
+/*
+ * To be called by each case, behind cmocka's signal(2). The handler of the first call stays in
+ * place of cmocka's.
+ */
 static void require_caught(bool is_caught)
 {
 	static struct sigaction installed[2];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The handler of SIGSEGV and SIGBUS: which faults it ends, and what happens to all others. Each case runs in a process of its own,
- * once for each signal.
+ * The handler of SIGSEGV and SIGBUS: which faults it ends, and what happens to all others. Each
+ * case runs in a process of its own, once for each signal.
  */
 
 #include <errno.h>
@@ -171,7 +171,10 @@ static void touch(volatile uint8_t *at)
 	*at = 1;
 }
 
-/* The program's handler gets the faults of the program, with the mask that it was installed with, and no others. */
+/*
+ * The program's handler gets the faults of the program, with the mask that it was installed with,
+ * and no others.
+ */
 static void fault_of_program_calls_detailed_handler(void)
 {
 	struct sigaction action = {.sa_sigaction = on_detailed, .sa_flags = SA_SIGINFO};
@@ -213,7 +216,9 @@ static void fault_after_one_shot_handler_kills(void)
 	touch(gone + page);
 }
 
-/* The kernel resets a one-shot handler to SIG_DFL and keeps its flags (sigaction(2), SA_RESETHAND). */
+/*
+ * The kernel resets a one-shot handler to SIG_DFL and keeps its flags (sigaction(2), SA_RESETHAND).
+ */
 static void fault_with_handler_installed_after_one_shot_handler_kills(void)
 {
 	struct sigaction action = {.sa_handler = on_plain, .sa_flags = (int)SA_RESETHAND};

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The copies keep aligned words whole, which another thread reads and writes: by chance, and after each instruction. */
+/*
+ * The copies keep aligned words whole, which another thread reads and writes: by chance, and after
+ * each instruction.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +25,9 @@
 
 typedef bool copy_fn(void *to, const void *from, size_t bytes);
 
-/* Blocks of each length and alignment, which cross the end of a cache line if they are long enough. */
+/*
+ * Blocks of each length and alignment, which cross the end of a cache line if they are long enough.
+ */
 #define BLOCK_MAX    34u
 #define BLOCK_COPIES 500u
 #define BLOCKS	     (8 * (BLOCK_MAX - 1))
@@ -87,8 +92,8 @@ static void user_copy_to_ordered_keeps_words_of_the_destination_whole(void **sta
 #if defined(__x86_64__)
 
 /*
- * The same with certainty: the processor raises SIGTRAP after each instruction of the copy. The handler examines the destination,
- * or changes the source.
+ * The same with certainty: the processor raises SIGTRAP after each instruction of the copy. The
+ * handler examines the destination, or changes the source.
  */
 #define TRAP_FLAG	0x100UL
 #define STEP_LENGTH_MAX 100u

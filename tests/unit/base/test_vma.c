@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Which memory object backs an address: lines of /proc/<pid>/maps, and the mappings of this process. */
+/*
+ * Which memory object backs an address: lines of /proc/<pid>/maps, and the mappings of this
+ * process.
+ */
 
 #include <errno.h>
 #include <setjmp.h>

@@ -29,7 +29,10 @@ extern enum cm_msg_type sent[LOG_MAX];
 extern struct cm_msg last_sent;
 extern unsigned sent_count;
 
-/* The hosts have validated each other's address, so that a REP follows a REQ without an address challenge. */
+/*
+ * The hosts have validated each other's address, so that a REP follows a REQ without an address
+ * challenge.
+ */
 int ends_open(void **state);
 /* The hosts have exchanged no message. */
 int ends_open_unvalidated(void **state);

@@ -10,8 +10,9 @@
 #include "cm/sidr.h"
 
 /*
- * Two communication managers and the network between them, in virtual time. A seeded generator decides which MADs are
- * lost, repeated, delayed and thus reordered. The test is the consumer: it sets the two hooks.
+ * Two communication managers and the network between them, in virtual time. A seeded generator
+ * decides which MADs are lost, repeated, delayed and thus reordered. The test is the consumer: it
+ * sets the two hooks.
  */
 #define NET_SERVICE 0x01060001ull
 
@@ -55,7 +56,10 @@ struct net {
 void net_open(struct net *net, uint64_t seed);
 void net_close(struct net *net);
 
-/* Restarts the host: its communication manager loses all state; MADs to and from it are still in transit. */
+/*
+ * Restarts the host: its communication manager loses all state; MADs to and from it are still in
+ * transit.
+ */
 void net_restart(struct net_node *node);
 
 uint64_t net_random(struct net *net);
@@ -65,14 +69,20 @@ bool net_chance(struct net *net, unsigned percent);
 struct net_node *net_other(struct net_node *node);
 void net_path(struct net_node *node, struct cm_path *path);
 
-/* Creates an active connection from `node` to the other and sends its REQ. The caller chooses `qpn`. */
+/*
+ * Creates an active connection from `node` to the other and sends its REQ. The caller chooses
+ * `qpn`.
+ */
 struct cm_conn *net_connect(struct net_node *node, void *owner, uint32_t qpn);
 void net_rep(struct cm_rep *rep, struct net_node *node, uint32_t qpn);
 
 /* Starts a resolution from `node` to the other and sends its SIDR_REQ. */
 struct cm_sidr *net_resolve(struct net_node *node, void *owner);
 
-/* Returns the time of the next event: the arrival of a MAD or a timer. TIMER_NEVER_NS: no event is due. */
+/*
+ * Returns the time of the next event: the arrival of a MAD or a timer. TIMER_NEVER_NS: no event is
+ * due.
+ */
 uint64_t net_next(const struct net *net);
 
 /* Advances the time and processes everything that is due. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random messages with forged source addresses, and a consumer that makes any call: no address receives more bytes than were
- * sent in its name (RFC 9000 §8.1 with the factor 1). Each seed is one run; a failure prints the seed.
+ * Random messages with forged source addresses, and a consumer that makes any call: no address
+ * receives more bytes than were sent in its name (RFC 9000 §8.1 with the factor 1). Each seed is
+ * one run; a failure prints the seed.
  *
  *     test-cm-amplification [seed]
  */

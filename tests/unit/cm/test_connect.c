@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connecting and rejecting, one aspect at a time: the messages sent, the events reported, and their times. */
+/*
+ * Connecting and rejecting, one aspect at a time: the messages sent, the events reported, and their
+ * times.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -256,7 +259,10 @@ static void cm_receive_slow_listener_sends_mra(void **state)
 	request();
 	net_advance(&net, net_next(&net));
 	deliver();
-	/* The retransmitted REQ was answered with an MRA: nothing is sent during its service timeout. */
+	/*
+	 * The retransmitted REQ was answered with an MRA: nothing is sent during its service
+	 * timeout.
+	 */
 	expect_state(&active, CM_STATE_MRA_REQ_RCVD);
 	expect_state(&passive, CM_STATE_MRA_REQ_SENT);
 	assert_int_equal(sent_count, 3);
@@ -290,8 +296,8 @@ static void cm_receive_slow_active_side_sends_mra(void **state)
 }
 
 /*
- * After an MRA the passive side does not retransmit its REP for the requested service timeout. If the RTU is then lost,
- * the passive side would not be established for more than a minute.
+ * After an MRA the passive side does not retransmit its REP for the requested service timeout. If
+ * the RTU is then lost, the passive side would not be established for more than a minute.
  */
 static void cm_establish_lost_rtu_after_mra_is_retransmitted_soon(void **state)
 {
@@ -488,7 +494,10 @@ static void cm_connect_send_error_of_retry_ends_retries(void **state)
 	again = last_sent;
 	accept_request();
 	net.is_cut = true;
-	/* The retransmitted REQ of the peer would cause a retransmission of the REP, which cannot be sent any more. */
+	/*
+	 * The retransmitted REQ of the peer would cause a retransmission of the REP, which cannot
+	 * be sent any more.
+	 */
 	net.loss_percent = 0;
 	receive_by_hand(there, &again, here->gid[15]);
 	assert_int_equal(cm_counters(there->cm)->unsent, 1);

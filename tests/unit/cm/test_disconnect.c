@@ -147,7 +147,10 @@ static void cm_disconnect_no_drep_reaches_timewait(void **state)
 	expect_state(&active, CM_STATE_TIMEWAIT);
 }
 
-/* The peer connects its QP again: the request is rejected as stale, and the old connection is challenged. */
+/*
+ * The peer connects its QP again: the request is rejected as stale, and the old connection is
+ * challenged.
+ */
 static void cm_receive_req_with_connected_qpn_is_rejected_and_challenged(void **state)
 {
 	struct cm_msg msg = {
@@ -176,7 +179,10 @@ static void cm_receive_req_with_connected_qpn_is_rejected_and_challenged(void **
 	assert_int_equal(cm_conn_state(passive.conn), CM_STATE_REQ_RCVD);
 }
 
-/* QPs in timewait are the peer's responsibility: as with Linux, its next REQ with the QPN is a new request. */
+/*
+ * QPs in timewait are the peer's responsibility: as with Linux, its next REQ with the QPN is a new
+ * request.
+ */
 static void cm_receive_req_with_qpn_in_timewait_is_accepted(void **state)
 {
 	struct end first;

@@ -174,7 +174,10 @@ static void cm_receive_half_open_entry_is_released(void **state)
 	assert_int_equal(cm_counters(there->cm)->turned_away, 0);
 }
 
-/* Runs until the valid request has arrived or its sender gives up: its timers and the flood alternate. */
+/*
+ * Runs until the valid request has arrived or its sender gives up: its timers and the flood
+ * alternate.
+ */
 static void flood_meanwhile(enum cm_msg_type type, bool (*is_there)(void))
 {
 	uint64_t end_ns = net.now_ns + CM_TIMEOUT_NS;

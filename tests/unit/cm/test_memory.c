@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Every allocation of the communication manager fails once: the failure is returned to the caller, or the peer's
- * retransmission succeeds. */
+/*
+ * Every allocation of the communication manager fails once: the failure is returned to the caller,
+ * or the peer's retransmission succeeds.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbers that an attacker would have to guess: IDs, transaction IDs and PSNs are independent of each other. */
+/*
+ * Numbers that an attacker would have to guess: IDs, transaction IDs and PSNs are independent of
+ * each other.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +50,10 @@ static unsigned int repetitions(uint64_t *numbers, unsigned int count)
 	return found;
 }
 
-/* Each bit is set in about half of the numbers, and no difference of neighbours is more frequent than by chance. */
+/*
+ * Each bit is set in about half of the numbers, and no difference of neighbours is more frequent
+ * than by chance.
+ */
 static void expect_unrelated(const uint64_t *numbers, unsigned int bits)
 {
 	static uint64_t differences[COUNT - 1];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Resolving a service to a datagram QP, one aspect at a time: the messages sent, the events reported, and their
- * times. */
+/*
+ * Resolving a service to a datagram QP, one aspect at a time: the messages sent, the events
+ * reported, and their times.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -291,7 +293,10 @@ static void cm_receive_duplicate_sidr_req_is_reported_once(void **state)
 	assert_int_equal(asker.responses, 1);
 }
 
-/* If responses were not stored, as in Linux, a retransmission that crosses its response would cause a second event. */
+/*
+ * If responses were not stored, as in Linux, a retransmission that crosses its response would cause
+ * a second event.
+ */
 static void cm_receive_late_duplicate_sidr_req_is_reported_once(void **state)
 {
 	(void)state;
@@ -306,7 +311,10 @@ static void cm_receive_late_duplicate_sidr_req_is_reported_once(void **state)
 	assert_int_equal(sent_count, 2);
 }
 
-/* A fifth of all MADs is lost in each direction: 36 of 100 attempts fail, but only one resolution in a million. */
+/*
+ * A fifth of all MADs is lost in each direction: 36 of 100 attempts fail, but only one resolution
+ * in a million.
+ */
 static void cm_sidr_resolve_losses_are_retried(void **state)
 {
 	(void)state;
@@ -472,7 +480,10 @@ static void cm_receive_every_message_in_every_sidr_state_follows_table(void **st
 	assert_int_equal(cm_sidr_state_of(sidr), CM_SIDR_STATE_REQ_SENT);
 	assert_int_equal(cm_sidr_state_of(asked), CM_SIDR_STATE_REQ_RCVD);
 
-	/* Answered: the retransmitted request causes the same response; other messages have no effect. */
+	/*
+	 * Answered: the retransmitted request causes the same response; other messages have no
+	 * effect.
+	 */
 	response(CM_SIDR_VALID);
 	expect_stray(there, &rep);
 	receive(there, &req, here->gid[15]);
@@ -481,7 +492,10 @@ static void cm_receive_every_message_in_every_sidr_state_follows_table(void **st
 	assert_int_equal(cm_sidr_state_of(asked), CM_SIDR_STATE_RESPONDED);
 	deliver();
 	assert_int_equal(asker.responses, 1);
-	/* Complete: two responses arrived, and the second was counted as a stray, as a third would be. */
+	/*
+	 * Complete: two responses arrived, and the second was counted as a stray, as a third would
+	 * be.
+	 */
 	assert_int_equal(strays(here), sizeof(others) / sizeof(others[0]) + 1);
 	expect_stray(here, &rep);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two communication managers with consumers that make every permitted call at random times, over a network that loses,
- * repeats and reorders MADs. Each simulation must come to rest, and both sides must have the same established
- * connections. No consumer may get an event twice or after it destroyed its connection, and no object may remain.
+ * Two communication managers with consumers that make every permitted call at random times, over a
+ * network that loses, repeats and reorders MADs. Each simulation must come to rest, and both sides
+ * must have the same established connections. No consumer may get an event twice or after it
+ * destroyed its connection, and no object may remain.
  *
  *	test-cm-sim [first seed [number of seeds]]
  */

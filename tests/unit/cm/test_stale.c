@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A restarted host has lost its connections, and may use the same numbers again. The transaction ID of the REQ
- * distinguishes the two runs of the host.
+ * A restarted host has lost its connections, and may use the same numbers again. The transaction ID
+ * of the REQ distinguishes the two runs of the host.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +86,10 @@ static void cm_receive_rtu_of_former_connection_is_dropped(void **state)
 	expect_state(&passive, CM_STATE_ESTABLISHED);
 }
 
-/* A REQ with the communication ID of an established connection: the sender has lost that connection. */
+/*
+ * A REQ with the communication ID of an established connection: the sender has lost that
+ * connection.
+ */
 static void cm_receive_req_with_established_communication_id_is_stale(void **state)
 {
 	struct cm_msg again;
@@ -104,7 +107,9 @@ static void cm_receive_req_with_established_communication_id_is_stale(void **sta
 	/* A late duplicate of the same REQ. */
 	receive_by_hand(there, &again, here->gid[15]);
 	assert_int_equal(sent_count, 0);
-	/* Another REQ, also for another QP: the peer is challenged, and still has the connection. */
+	/*
+	 * Another REQ, also for another QP: the peer is challenged, and still has the connection.
+	 */
 	again.tid++;
 	again.req.local_qpn = ACTIVE_QPN + 1;
 	receive_by_hand(there, &again, here->gid[15]);
@@ -117,7 +122,10 @@ static void cm_receive_req_with_established_communication_id_is_stale(void **sta
 	assert_int_equal(sent_count, 2);
 }
 
-/* Delivers a REQ from the active side's host for this QP; returns the last message sent as a result. */
+/*
+ * Delivers a REQ from the active side's host for this QP; returns the last message sent as a
+ * result.
+ */
 static struct cm_msg a_request_again(uint32_t qpn)
 {
 	const struct cm_msg req = {
@@ -182,7 +190,9 @@ static void cm_receive_challenge_of_lost_connection_ends_it(void **state)
 	expect_state(&passive, CM_STATE_TIMEWAIT);
 }
 
-/* The communication ID belongs to one connection and the QPN to another: the sender has lost both. */
+/*
+ * The communication ID belongs to one connection and the QPN to another: the sender has lost both.
+ */
 static void cm_receive_req_may_make_two_connections_stale(void **state)
 {
 	struct end first;
@@ -215,8 +225,10 @@ static void cm_receive_req_may_make_two_connections_stale(void **state)
 	expect_state(&passive, CM_STATE_ESTABLISHED);
 }
 
-/* The communication ID of a connection that is being established: its reply would match no connection, so the new
- * request has to wait. */
+/*
+ * The communication ID of a connection that is being established: its reply would match no
+ * connection, so the new request has to wait.
+ */
 static void cm_receive_req_with_connecting_communication_id_is_stale(void **state)
 {
 	struct cm_msg again;
@@ -235,7 +247,9 @@ static void cm_receive_req_with_connecting_communication_id_is_stale(void **stat
 	assert_int_equal(cm_conn_count(there->cm), 1);
 }
 
-/* A REJ that cancels a request contains the sender's communication ID; it must match that request. */
+/*
+ * A REJ that cancels a request contains the sender's communication ID; it must match that request.
+ */
 static void cm_receive_rej_of_former_request_is_dropped(void **state)
 {
 	struct cm_msg rej;

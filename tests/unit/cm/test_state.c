@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The table has a cell for every state and input, and docs/cm-states.md equals the page generated from it.
+ * The table has a cell for every state and input, and docs/cm-states.md equals the page generated
+ * from it.
  *
  *	test-cm-state --write	writes docs/cm-states.md
  */
@@ -187,8 +188,10 @@ static void cm_cell_every_state_is_reached_and_left(void **test)
 		assert_true(is_reached[state]);
 }
 
-/* Destroying must always be possible: it leads to the closed state, directly or after the messages that remain to be
- * sent. */
+/*
+ * Destroying must always be possible: it leads to the closed state, directly or after the messages
+ * that remain to be sent.
+ */
 static void cm_cell_destroy_leads_to_closed(void **test)
 {
 	(void)test;

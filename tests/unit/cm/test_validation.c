@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An address that has returned nothing gets at most as many bytes as arrived from it (RFC 9000 §8.1 with the factor 1). */
+/*
+ * An address that has returned nothing gets at most as many bytes as arrived from it (RFC 9000 §8.1
+ * with the factor 1).
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -198,7 +201,10 @@ static void cm_accept_known_address_repeats_rep(void **state)
 	assert_int_equal(withheld(), before);
 }
 
-/* Forged requests in the name of a host that has connected before are limited until that host sends something again. */
+/*
+ * Forged requests in the name of a host that has connected before are limited until that host sends
+ * something again.
+ */
 static void cm_accept_forged_req_of_known_address_is_limited(void **state)
 {
 	const unsigned excess_max = 64;
@@ -235,7 +241,10 @@ static void cm_accept_lost_challenge_is_repeated(void **state)
 	assert_in_range(net.now_ns, CLOCK_NS_PER_S, CLOCK_NS_PER_S + 20 * CLOCK_NS_PER_MS);
 }
 
-/* The CM of the peer answers no challenge: the REQ that Linux repeats after 4.3 s is answered with the REP. */
+/*
+ * The CM of the peer answers no challenge: the REQ that Linux repeats after 4.3 s is answered with
+ * the REP.
+ */
 static void cm_accept_peer_without_sidr_gets_rep_later(void **state)
 {
 	(void)state;
@@ -267,7 +276,10 @@ static void cm_accept_first_contact_lost_rtu_is_retransmitted(void **state)
 	expect_event(&passive, 1, CM_EVENT_RTU);
 }
 
-/* The consumer thinks for longer than the sender of the REQ waits: the repeated REQ is challenged, then an MRA follows. */
+/*
+ * The consumer thinks for longer than the sender of the REQ waits: the repeated REQ is challenged,
+ * then an MRA follows.
+ */
 static void cm_receive_slow_listener_challenges_then_sends_mra(void **state)
 {
 	(void)state;

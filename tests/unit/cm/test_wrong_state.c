@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every message in every state, with valid IDs and from the peer's host: the reply, the consumer's event and the
- * following state. Unexpected messages are counted and have no other effect.
+ * Every message in every state, with valid IDs and from the peer's host: the reply, the consumer's
+ * event and the following state. Unexpected messages are counted and have no other effect.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -38,8 +38,9 @@ static const struct {
 #define MESSAGES (sizeof(messages) / sizeof(messages[0]))
 
 /*
- * ">X" is a reply, "!x" an event, "=x" a new state, "." a stray. A REQ that matches no connection is a new request (">"
- * and "!" are then for that request). Without a matching connection a REP is rejected and a DREQ is answered.
+ * ">X" is a reply, "!x" an event, "=x" a new state, "." a stray. A REQ that matches no connection
+ * is a new request (">" and "!" are then for that request). Without a matching connection a REP is
+ * rejected and a DREQ is answered.
  */
 #define NEW "new"
 static const char *const wanted[CM_STATE_COUNT][MESSAGES] = {
@@ -120,7 +121,10 @@ static void fill(struct cm_msg *msg, enum cm_msg_type type, enum cm_about about)
 	memset(msg, 0, sizeof(*msg));
 	msg->type = type;
 	msg->tid = tid_of_req;
-	/* Every message of a connection begins with both communication IDs, the sender's before the recipient's. */
+	/*
+	 * Every message of a connection begins with both communication IDs, the sender's before the
+	 * recipient's.
+	 */
 	msg->rtu.local_comm_id = peer ? cm_conn_local_id(peer) : 4711;
 	if (type != CM_MSG_REQ)
 		msg->rtu.remote_comm_id = cm_conn_local_id(under_test->conn);
@@ -244,8 +248,10 @@ static void *on_request_here(struct net_node *node, struct cm_conn *conn, const 
 	return NULL;
 }
 
-/* A REQ that does not belong to this connection does not change it; the REQ is rejected, because the backlog is
- * full. */
+/*
+ * A REQ that does not belong to this connection does not change it; the REQ is rejected, because
+ * the backlog is full.
+ */
 static void check_new(enum cm_state state)
 {
 	size_t count = cm_conn_count(node_of(under_test)->cm);

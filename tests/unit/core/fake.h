@@ -15,8 +15,9 @@
 #include "../../with_locks.h"
 
 /*
- * An engine without a daemon and a thread, and one context on one device with one GID. A test that links fake.c has the
- * transports of fake_transport.c, which carry no data and record their calls, or its own instead of those of the build.
+ * An engine without a daemon and a thread, and one context on one device with one GID. A test that
+ * links fake.c has the transports of fake_transport.c, which carry no data and record their calls,
+ * or its own instead of those of the build.
  */
 struct fake {
 	struct engine engine;
@@ -81,20 +82,28 @@ void fake_close(struct fake *fake);
  */
 #define LOCKED(statement) WITH_LOCKS(&fake.engine, statement)
 
-/* Whether the transport needs resolved addresses (transport.is_routed); false at the start of the program. */
+/*
+ * Whether the transport needs resolved addresses (transport.is_routed); false at the start of the
+ * program.
+ */
 void fake_route(bool is_routed);
 
 /* A QP with 16 WRs and 4 SGEs each way, in RESET. */
 struct ibv_qp *fake_qp(struct fake *fake, enum ibv_qp_type type, struct ibv_srq *srq);
 
-/* Attributes that are valid for every transition of RC, and the mask of attributes that the transition requires. */
+/*
+ * Attributes that are valid for every transition of RC, and the mask of attributes that the
+ * transition requires.
+ */
 struct ibv_qp_attr fake_attr(enum ibv_qp_state state);
 int fake_mask(enum ibv_qp_type type, enum ibv_qp_state state);
 int fake_modify(struct ibv_qp *qp, enum ibv_qp_state state);
 /* Moves the QP through RESET, INIT, RTR, RTS, SQD up to state; asserts success. */
 void fake_walk(struct ibv_qp *qp, enum ibv_qp_state state);
 
-/* Asserts that the next async event is this one and acknowledges it; or that no event is pending. */
+/*
+ * Asserts that the next async event is this one and acknowledges it; or that no event is pending.
+ */
 void fake_expect_event(struct fake *fake, enum ibv_event_type type, const void *element);
 void fake_expect_no_event(struct fake *fake);
 

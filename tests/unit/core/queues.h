@@ -4,7 +4,10 @@
 
 #include "fake.h"
 
-/* Shared by the tests of queue pairs and of their queues: one fake engine for each test, and WRs without data. */
+/*
+ * Shared by the tests of queue pairs and of their queues: one fake engine for each test, and WRs
+ * without data.
+ */
 
 extern struct fake fake;
 
@@ -16,7 +19,10 @@ int queues_close(void **state);
 void post_sends(struct ibv_qp *qp, int count);
 void post_recvs(struct ibv_qp *qp, int count);
 
-/* Assert that the next completions are this many flushed WRs from wr_id on; or that the queue is empty. */
+/*
+ * Assert that the next completions are this many flushed WRs from wr_id on; or that the queue is
+ * empty.
+ */
 void expect_flushed(uint64_t wr_id, int count);
 void expect_cq_empty(void);
 /* Returns the next completion, which must have this status. */

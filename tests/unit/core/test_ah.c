@@ -12,7 +12,10 @@
 
 static struct fake fake;
 
-/* The device's GIDs: its link-local one, its IPv4 address 10.1.2.3 and its IPv6 address 2001:db8::1. */
+/*
+ * The device's GIDs: its link-local one, its IPv4 address 10.1.2.3 and its IPv6 address
+ * 2001:db8::1.
+ */
 static const uint8_t gids[3][16] = {
 	{0xfe, 0x80, [15] = 9},
 	{[10] = 0xff, 0xff, 10, 1, 2, 3},

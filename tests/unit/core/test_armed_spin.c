@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The last poll of an armed CQ before its application waits by other means than ibv_get_cq_event(). */
+/*
+ * The last poll of an armed CQ before its application waits by other means than ibv_get_cq_event().
+ */
 
 #include "fake.h"
 
@@ -115,7 +117,10 @@ static void set_other_taker(struct ibv_comp_channel *other)
 	assert_int_not_equal(to_channel(other)->taker, armed_spin_taker());
 }
 
-/* A poll that spins finds the completion of a late round. Also ends the pauses that failures have caused. */
+/*
+ * A poll that spins finds the completion of a late round. Also ends the pauses that failures have
+ * caused.
+ */
 static void expect_spin(void)
 {
 	for (int i = 0; i < 40; i++) {

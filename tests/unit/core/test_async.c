@@ -115,7 +115,10 @@ static void ibv_destroy_qp_unacknowledged_event_waits(void **state)
 
 static atomic_uint seen, looked_after;
 
-/* Acknowledges all events and counts those of the port; then the other thread checks that no eventfd unit remains. */
+/*
+ * Acknowledges all events and counts those of the port; then the other thread checks that no
+ * eventfd unit remains.
+ */
 static void *fetch_all(void *arg)
 {
 	struct ibv_async_event event;
@@ -132,7 +135,10 @@ static void *fetch_all(void *arg)
 	return NULL;
 }
 
-/* When an event is removed, a waiting thread may have taken the eventfd unit, or the event, or neither. */
+/*
+ * When an event is removed, a waiting thread may have taken the eventfd unit, or the event, or
+ * neither.
+ */
 static void event_fd_take_back_leaves_descriptor_unreadable(void **state)
 {
 	struct pollfd pollfd = {.fd = fake.ctx->async_fd, .events = POLLIN};

@@ -333,8 +333,8 @@ static void ibv_query_qp_reports_hop_limit_of_route(void **state)
 	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_AV, &init), 0);
 	assert_int_equal(attr.ah_attr.grh.hop_limit, 33);
 	/*
-	 * In SQD only an unchanged path is accepted. The hop limit is compared with the one that the caller has set, which is 1, and
-	 * not with that of the route.
+	 * In SQD only an unchanged path is accepted. The hop limit is compared with the one that
+	 * the caller has set, which is 1, and not with that of the route.
 	 */
 	assert_int_equal(fake_modify(qp, IBV_QPS_RTS), 0);
 	assert_int_equal(fake_modify(qp, IBV_QPS_SQD), 0);

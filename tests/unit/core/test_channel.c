@@ -81,7 +81,10 @@ static void ibv_destroy_cq_removes_unread_events(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-/* A thread that polls takes events without the descriptor. Those that it leaves are in the descriptor when it ends. */
+/*
+ * A thread that polls takes events without the descriptor. Those that it leaves are in the
+ * descriptor when it ends.
+ */
 static void channel_spin_take_takes_events_before_they_are_signalled(void **state)
 {
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(fake.ctx);
@@ -125,7 +128,10 @@ static void *ack_later(void *arg)
 {
 	struct cq *cq = arg;
 
-	/* The destroying thread waits when only the fixture's CQ is on the engine's list and the lock is free. */
+	/*
+	 * The destroying thread waits when only the fixture's CQ is on the engine's list and the
+	 * lock is free.
+	 */
 	for (;;) {
 		engine_lock(&fake.engine);
 		if (fake.engine.cq_count == 1) {
@@ -158,7 +164,10 @@ static void ibv_destroy_cq_unacknowledged_event_waits(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-/* On a busy machine each sched_yield() can take some milliseconds, so that the time is limited, too. */
+/*
+ * On a busy machine each sched_yield() can take some milliseconds, so that the time is limited,
+ * too.
+ */
 #define PASSES_MAX 1000
 #define PASSES_NS  (5 * CLOCK_NS_PER_S)
 
@@ -169,8 +178,10 @@ struct waiter {
 	struct ibv_cq *stays;
 };
 
-/* Acknowledges all events and counts those of the remaining CQ; then the other thread checks that no eventfd unit
- * remains. */
+/*
+ * Acknowledges all events and counts those of the remaining CQ; then the other thread checks that
+ * no eventfd unit remains.
+ */
 static void *fetch_all(void *arg)
 {
 	struct waiter *waiter = arg;
@@ -188,7 +199,10 @@ static void *fetch_all(void *arg)
 	return NULL;
 }
 
-/* When a CQ is destroyed, a waiting thread may have taken the eventfd unit, or the event, or neither. */
+/*
+ * When a CQ is destroyed, a waiting thread may have taken the eventfd unit, or the event, or
+ * neither.
+ */
 static void ibv_destroy_cq_during_get_cq_event_leaves_descriptor_unreadable(void **state)
 {
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(fake.ctx);
@@ -204,7 +218,10 @@ static void ibv_destroy_cq_during_get_cq_event_leaves_descriptor_unreadable(void
 		if (clock_now_ns() - start_ns > PASSES_NS)
 			atomic_store(&passes, i + 1);
 		post(channel, to_cq(goes));
-		/* The thread is mostly delayed between taking the unit and the event. It may also wait to begin. */
+		/*
+		 * The thread is mostly delayed between taking the unit and the event. It may also
+		 * wait to begin.
+		 */
 		pthread_mutex_lock(&to_channel(channel)->lock);
 		for (int turn = 0; turn < 100 && is_readable(channel->fd); turn++)
 			sched_yield();

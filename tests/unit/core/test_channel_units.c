@@ -2,13 +2,15 @@
 /*
  * Model check of the units of a completion channel: all interleavings of
  *
- *   the engine      queues events, executes messages of a peer that promises units, signals, and checks promises
- *   a peer          sends messages and adds the promised units, at any time later, or is killed before
+ *   the engine      queues events, executes messages of a peer that promises units, signals, and
+ *                   checks promises
+ *   a peer          sends messages and adds the promised units, at any time later, or is killed
+ *                   before
  *   two waiters     take units in each way and then an event; the first one also polls
  *   a destroyer     removes events
  *
- * One step is what happens with the channel's lock held, or one system call. The descriptor is a number of the model. See
- * core/channel_units.h for the invariant.
+ * One step is what happens with the channel's lock held, or one system call. The descriptor is a
+ * number of the model. See core/channel_units.h for the invariant.
  */
 #include "core/channel_units.h"
 
@@ -268,7 +270,10 @@ static void step_destroyer(struct model *model, const struct state *from)
 	}
 }
 
-/* Runs the transports, and queues an event for the unit if the queue is empty, as run_early() of channel.c. */
+/*
+ * Runs the transports, and queues an event for the unit if the queue is empty, as run_early() of
+ * channel.c.
+ */
 static void run_early(struct model *model, const struct state *from, int i, bool generates_events)
 {
 	to = *from;

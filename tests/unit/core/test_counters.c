@@ -54,7 +54,10 @@ static void counters_register_appends_named_counters(void **state)
 	assert_string_equal(table.names[3], "local.packets_sent");
 }
 
-/* Registers `count` counters with fd 2 redirected; returns whether a line about the group was logged. */
+/*
+ * Registers `count` counters with fd 2 redirected; returns whether a line about the group was
+ * logged.
+ */
 static bool is_refusal_logged(size_t count)
 {
 	static const char *const none[2 * SEGMENT_COUNTERS_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The CQ's ring against an array, with an engine that only counts its calls. The linker replaces the engine's calls
- * (see meson.build).
+ * The CQ's ring against an array, with an engine that only counts its calls. The linker replaces
+ * the engine's calls (see meson.build).
  */
 
 #include <setjmp.h>
@@ -155,7 +155,10 @@ static void ibv_create_cq_limits_cqe(void **state)
 	assert_int_equal(ibv_destroy_cq(&list_first_entry(&engine.cqs, struct cq, node)->pub), 0);
 }
 
-/* The rules are cleared while a completion is delayed: a later completion of the QP stays behind it. */
+/*
+ * The rules are cleared while a completion is delayed: a later completion of the QP stays behind
+ * it.
+ */
 static void cq_push_behind_delayed_completion_keeps_order(void **state)
 {
 	struct cq *cq = container_of(make(8, NULL), struct cq, pub);
@@ -420,7 +423,10 @@ static void *produce(void *arg)
 
 	for (uint64_t i = 0; i < RACE_COUNT;) {
 		engine_lock(&engine);
-		/* The ring is smaller than the number of completions, so the producer waits for room. */
+		/*
+		 * The ring is smaller than the number of completions, so the producer waits for
+		 * room.
+		 */
 		if (__atomic_load_n(&cq->head, __ATOMIC_RELAXED) -
 			    __atomic_load_n(&cq->tail, __ATOMIC_RELAXED) <
 		    cq->capacity)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The device list and the queries, with a daemon that is a table: engine_get and ipc_call are replaced (meson.build).
+ * The device list and the queries, with a daemon that is a table: engine_get and ipc_call are
+ * replaced (meson.build).
  */
 
 #include "fake.h"
@@ -174,7 +175,10 @@ static void ibv_get_device_list_follows_interfaces(void **state)
 	errno = 0;
 	assert_null(ibv_open_device(eth));
 	assert_int_equal(errno, ENODEV);
-	/* A device that returns with its name is the same device; with another name it is a different one. */
+	/*
+	 * A device that returns with its name is the same device; with another name it is a
+	 * different one.
+	 */
 	daemon_has(0, "eth0", 2, 1500);
 	assert_ptr_equal(device_named("eth0"), eth);
 	daemon_has(0, "wan0", 2, 1500);
@@ -259,7 +263,10 @@ static void device_active_mtu_fits_interface_mtu(void **state)
 	}
 }
 
-/* The loopback device reports no larger MTU than the other devices, but accepts the MTU of its interface for a path. */
+/*
+ * The loopback device reports no larger MTU than the other devices, but accepts the MTU of its
+ * interface for a path.
+ */
 static void device_active_mtu_is_limited_path_mtu_is_not(void **state)
 {
 	(void)state;
@@ -297,7 +304,9 @@ static void device_notice_updates_port_and_reports_event(void **state)
 	assert_int_equal(event.event_type, IBV_EVENT_PORT_ERR);
 	assert_int_equal(event.element.port_num, 1);
 	assert_true(list_is_empty(&to_context(other)->events));
-	/* If the daemon does not reply, the last known list is kept, and the daemon is asked again. */
+	/*
+	 * If the daemon does not reply, the last known list is kept, and the daemon is asked again.
+	 */
 	engine_lock(&fake.engine);
 	notice.what = IPC_DEVICE_GID_CHANGE;
 	device_notice(&fake.engine, &notice);

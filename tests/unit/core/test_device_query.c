@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Queries of the devices by several threads at the same time. The daemon is replaced by two interfaces, eth0 and lo
- * (engine_get and ipc_call are replaced, meson.build).
+ * Queries of the devices by several threads at the same time. The daemon is replaced by two
+ * interfaces, eth0 and lo (engine_get and ipc_call are replaced, meson.build).
  */
 
 #include "fake.h"
@@ -16,7 +16,10 @@
 
 static struct fake fake;
 static bool is_eth_gone;
-/* Called with each cursor after the daemon has replied, before the library has the reply; NULL: no call. */
+/*
+ * Called with each cursor after the daemon has replied, before the library has the reply; NULL: no
+ * call.
+ */
 static void (*while_asking)(uint32_t cursor);
 
 struct engine *__wrap_engine_get(void);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The devices of a process that has a view: names, rails, profiles. The daemon is replaced by two interfaces (engine_get and
- * ipc_call are replaced, meson.build). main() sets the environment, which the library reads once.
+ * The devices of a process that has a view: names, rails, profiles. The daemon is replaced by two
+ * interfaces (engine_get and ipc_call are replaced, meson.build). main() sets the environment,
+ * which the library reads once.
  */
 
 #include "fake.h"
@@ -35,7 +36,9 @@ int __wrap_engine_start(struct engine *engine)
 	return 0;
 }
 
-/* Interface eth0 with number 2, then lo with number 1. Each has a link-local GID and one IPv4 GID. */
+/*
+ * Interface eth0 with number 2, then lo with number 1. Each has a link-local GID and one IPv4 GID.
+ */
 int __wrap_ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *fds,
 		    int nfds, void *reply, uint32_t reply_len)
 {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The engine's thread, with a transport that only counts its calls; the daemon's reply is replaced (meson.build). */
+/*
+ * The engine's thread, with a transport that only counts its calls; the daemon's reply is replaced
+ * (meson.build).
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,7 +72,10 @@ static void close_transport(struct engine *engine)
 	(void)engine;
 }
 
-/* Processes one unit of work at a time, as long as there is any. The remaining work has no descriptor to wait for. */
+/*
+ * Processes one unit of work at a time, as long as there is any. The remaining work has no
+ * descriptor to wait for.
+ */
 static unsigned int run(struct engine *engine)
 {
 	(void)engine;
@@ -144,7 +150,10 @@ static void engine_wake_thread_finishes_pending_work(void **state)
 	wait_until_done();
 }
 
-/* A caller that blocks is not delayed by a peer that sends continuously: the engine thread continues the work. */
+/*
+ * A caller that blocks is not delayed by a peer that sends continuously: the engine thread
+ * continues the work.
+ */
 static void engine_will_block_leaves_pending_work_to_thread(void **state)
 {
 	(void)state;
@@ -177,7 +186,9 @@ static void wait_until_not_polled(void)
 	assert_false(engine.is_polled);
 }
 
-/* As an application that polls for the completion of an RDMA WRITE, and then waits in its memory. */
+/*
+ * As an application that polls for the completion of an RDMA WRITE, and then waits in its memory.
+ */
 static void engine_poll_for_short_times_needs_more_polls(void **state)
 {
 	(void)state;
@@ -380,7 +391,10 @@ static void end_short_waits(void)
 		;
 }
 
-/* The engine thread leaves the doorbells of peers to the serving thread, and needs a tick when that thread has returned. */
+/*
+ * The engine thread leaves the doorbells of peers to the serving thread, and needs a tick when that
+ * thread has returned.
+ */
 static void engine_serve_wait_wakes_engine_thread(void **state)
 {
 	static struct serving serving;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The engine thread: its timers, and its work while all threads that serve are in signal handlers. */
+/*
+ * The engine thread: its timers, and its work while all threads that serve are in signal handlers.
+ */
 
 #include "fake.h"
 
@@ -46,7 +48,10 @@ static int setup(void **state)
 	return 0;
 }
 
-/* A thread that serves, with a peer's doorbell, whose signal handler does not return until `release_fds` is written. */
+/*
+ * A thread that serves, with a peer's doorbell, whose signal handler does not return until
+ * `release_fds` is written.
+ */
 static int release_fds[2];
 static sem_t is_in_handler;
 static unsigned int peer_calls; /* guarded by engine.lock */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The effects of inbound requests on memory, receives and completions, with any transport; and forbidden effects. */
+/*
+ * The effects of inbound requests on memory, receives and completions, with any transport; and
+ * forbidden effects.
+ */
 
 #include "queues.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Conversion of kernel structures to those of the API. Every source byte differs from its neighbours, so a wrong offset
- * or length is detected.
+ * Conversion of kernel structures to those of the API. Every source byte differs from its
+ * neighbours, so a wrong offset or length is detected.
  */
 
 #include <rdma/ib_user_sa.h>

@@ -141,7 +141,10 @@ static void ibv_destroy_qp_attached_fails_with_ebusy(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* After fork() the membership is the parent's: the child frees its copy and has no socket on which to leave. */
+/*
+ * After fork() the membership is the parent's: the child frees its copy and has no socket on which
+ * to leave.
+ */
 static void ibv_detach_mcast_in_forked_child_leaves_no_group(void **state)
 {
 	struct ibv_qp *qp = ud_qp(0);
@@ -163,7 +166,8 @@ static struct {
 	unsigned int leave;
 	int join_error;
 	struct ibv_qp *
-		being_attached; /* a thread destroys and detaches it during the request; NULL: no thread */
+		/* a thread destroys and detaches it during the request; NULL: no thread */
+		being_attached;
 } asked;
 
 int __wrap_ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *fds,
@@ -331,7 +335,10 @@ static void ibv_attach_mcast_members_get_copies(void **state)
 	assert_int_equal(spread(&group, IFINDEX, a, own), 2);
 	assert_ptr_equal(heard[0], to_qp(a));
 	assert_ptr_equal(heard[1], to_qp(b));
-	/* A sender without loopback gets no copy; a QP with the same number elsewhere is a different QP. */
+	/*
+	 * A sender without loopback gets no copy; a QP with the same number elsewhere is a
+	 * different QP.
+	 */
 	assert_int_equal(spread(&group, IFINDEX, b, own), 1);
 	assert_ptr_equal(heard[0], to_qp(a));
 	assert_int_equal(spread(&group, IFINDEX, b, elsewhere), 2);
@@ -411,7 +418,10 @@ static void datagram_deliver_to_group_reaches_members_only(void **state)
 	assert_int_equal(deliver(DATAGRAM_QPN_MULTICAST, QKEY, IFINDEX + 1), DATAGRAM_UNKNOWN_QPN);
 	/* A unicast QPN in a multicast datagram. */
 	assert_int_equal(deliver(ready->qp_num, QKEY, IFINDEX), DATAGRAM_UNKNOWN_QPN);
-	/* Each QP has its own reason for the drop; the last one is reported when no QP accepted the datagram. */
+	/*
+	 * Each QP has its own reason for the drop; the last one is reported when no QP accepted the
+	 * datagram.
+	 */
 	assert_int_equal(deliver(DATAGRAM_QPN_MULTICAST, QKEY, IFINDEX), DATAGRAM_QP_STATE);
 	to_rtr(early);
 	assert_int_equal(deliver(DATAGRAM_QPN_MULTICAST, QKEY + 1, IFINDEX), DATAGRAM_QKEY);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Memory regions: valid registrations, look-up by key, and the notification of peers before and after every change. */
+/*
+ * Memory regions: valid registrations, look-up by key, and the notification of peers before and
+ * after every change.
+ */
 
 #include "fake.h"
 
@@ -154,7 +157,10 @@ static void break_page(uint8_t *at, size_t pages, size_t broken, const char *kin
 	} else if (!strcmp(kind, "unmapped")) {
 		assert_int_equal(munmap(page, PAGE), 0);
 	} else if (!strcmp(kind, "cut")) {
-		/* The pages from the broken one on are behind the end of the file; others follow the file's mapping. */
+		/*
+		 * The pages from the broken one on are behind the end of the file; others follow
+		 * the file's mapping.
+		 */
 		fd = memfd_create("cut", MFD_CLOEXEC);
 		assert_true(fd >= 0);
 		assert_int_equal(ftruncate(fd, (off_t)(broken * PAGE)), 0);
@@ -176,7 +182,10 @@ static void check_broken(uint8_t *at, size_t pages, bool is_readable)
 	assert_int_equal(errno, EFAULT);
 }
 
-/* As an adapter's driver, which pins each page. Short ranges are examined in another way than long ones. */
+/*
+ * As an adapter's driver, which pins each page. Short ranges are examined in another way than long
+ * ones.
+ */
 static void ibv_reg_mr_of_any_unusable_page_fails(void **state)
 {
 	static const char *const kinds[] = {"none", "read-only", "unmapped", "cut"};

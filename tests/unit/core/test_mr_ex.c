@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* ibv_reg_mr_ex(): the arguments of the registration, and the errors before it. The linker replaces the
- * registration. */
+/*
+ * ibv_reg_mr_ex(): the arguments of the registration, and the errors before it. The linker replaces
+ * the registration.
+ */
 
 #include <errno.h>
 #include <infiniband/verbs.h>

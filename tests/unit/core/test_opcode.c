@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The table of the opcodes of send WRs: consistency of its rows, and the functions that search it. */
+/*
+ * The table of the opcodes of send WRs: consistency of its rows, and the functions that search it.
+ */
 
 #include <errno.h>
 #include <setjmp.h>
@@ -154,7 +156,10 @@ static void wr_title_of_unknown_opcode_is_unknown(void **state)
 	assert_string_equal(wr_title(UINT32_MAX), "unknown");
 }
 
-/* Each supported opcode has an operation for fault rules, which is that of its packets and of its completion. */
+/*
+ * Each supported opcode has an operation for fault rules, which is that of its packets and of its
+ * completion.
+ */
 static void fault_op_of_wr_is_that_of_its_packets_and_completion(void **state)
 {
 	(void)state;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The points of posting: which calls pass the fault points wr.post and wr.execute and the trace point "wr posted". */
+/*
+ * The points of posting: which calls pass the fault points wr.post and wr.execute and the trace
+ * point "wr posted".
+ */
 
 #include "queues.h"
 

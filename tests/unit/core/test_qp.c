@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Queue pairs with transports that only record their calls: fake.h. Their transitions: test_qp_modify.c. */
+/*
+ * Queue pairs with transports that only record their calls: fake.h. Their transitions:
+ * test_qp_modify.c.
+ */
 
 #include "queues.h"
 
@@ -192,8 +195,10 @@ static void qp_enter_error_reports_event(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* A program would wait for the lost completion indefinitely. The QP goes to ERR when no call uses it, and an event
- * reports it. */
+/*
+ * A program would wait for the lost completion indefinitely. The QP goes to ERR when no call uses
+ * it, and an event reports it.
+ */
 static void cq_push_overrun_moves_qp_to_err(void **state)
 {
 	struct ibv_cq *small = ibv_create_cq(fake.ctx, 1, NULL, NULL, 0);
@@ -318,7 +323,10 @@ static void ibv_destroy_qp_removes_unread_events(void **state)
 	assert_int_equal(ibv_destroy_qp(other), 0);
 }
 
-/* Programs that were built before rdma-core v13 have a struct ibv_qp_attr of 136 bytes, without rate_limit. */
+/*
+ * Programs that were built before rdma-core v13 have a struct ibv_qp_attr of 136 bytes, without
+ * rate_limit.
+ */
 static void ibv_query_qp_short_struct_is_not_overrun(void **state)
 {
 	struct ibv_qp *qp = fake_qp(&fake, IBV_QPT_RC, NULL);

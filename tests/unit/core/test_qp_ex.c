@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Posting by ibv_wr_* calls: the contents of the send queue, and that a batch is posted completely or not at all. */
+/*
+ * Posting by ibv_wr_* calls: the contents of the send queue, and that a batch is posted completely
+ * or not at all.
+ */
 
 #include "fake.h"
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Effects of ibv_modify_qp() on a queue pair and its transport, which only records its calls: fake.h. */
+/*
+ * Effects of ibv_modify_qp() on a queue pair and its transport, which only records its calls:
+ * fake.h.
+ */
 
 #include "queues.h"
 
@@ -302,7 +305,10 @@ static void ibv_modify_qp_sqd_without_notify_reports_nothing(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* The transports keep the path and the responder resources of INIT to RTR. Other attributes take effect. */
+/*
+ * The transports keep the path and the responder resources of INIT to RTR. Other attributes take
+ * effect.
+ */
 static void ibv_modify_qp_sqd_other_path_fails_with_eopnotsupp(void **state)
 {
 	const int path = IBV_QP_STATE | IBV_QP_AV, depth = IBV_QP_STATE | IBV_QP_MAX_DEST_RD_ATOMIC;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The QP state table in another order: each attribute lists the transitions for which it is required or permitted.
- * Every cell of the table is tested with each attribute added and removed (IBA 1.x §11.2.5.2, ibv_modify_qp(3)).
+ * The QP state table in another order: each attribute lists the transitions for which it is
+ * required or permitted. Every cell of the table is tested with each attribute added and removed
+ * (IBA 1.x §11.2.5.2, ibv_modify_qp(3)).
  */
 
 #include <setjmp.h>

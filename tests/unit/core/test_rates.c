@@ -77,8 +77,9 @@ static void mult_to_ibv_rate_unknown_number_is_max(void **state)
 }
 
 /*
- * The values of rdma-core. In Mbit/s a rate is the number of lanes times 2500, 5000, 10000, 14062.5, 25781.25, 53125 or 106250.
- * Multiples exist for the rates of IBA 1.x §9.11 up to 120 Gbit/s and for those after 300 Gbit/s, not for those between.
+ * The values of rdma-core. In Mbit/s a rate is the number of lanes times 2500, 5000, 10000,
+ * 14062.5, 25781.25, 53125 or 106250. Multiples exist for the rates of IBA 1.x §9.11 up to 120
+ * Gbit/s and for those after 300 Gbit/s, not for those between.
  */
 static void ibv_rate_to_mbps_known_rates_are_right(void **state)
 {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The requester's part that is independent of the transport: order, fence, checks, local operations, failures. */
+/*
+ * The requester's part that is independent of the transport: order, fence, checks, local
+ * operations, failures.
+ */
 
 #include "queues.h"
 

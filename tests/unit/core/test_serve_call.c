@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The calls by which rsockets wait: the waiting thread runs the transports. The doorbell of a peer is an eventfd. */
+/*
+ * The calls by which rsockets wait: the waiting thread runs the transports. The doorbell of a peer
+ * is an eventfd.
+ */
 
 #include "base/librdmacm_calls.h"
 

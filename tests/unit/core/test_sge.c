@@ -14,7 +14,10 @@
 static uint8_t memory[REGION_BYTES];
 static struct ibv_qp *qp;
 static struct ibv_mr *mr;
-/* A WQE with room for its SGEs. GCC 14 takes the array in a union for one without elements (-fsanitize=bounds). */
+/*
+ * A WQE with room for its SGEs. GCC 14 takes the array in a union for one without elements
+ * (-fsanitize=bounds).
+ */
 static _Alignas(struct send_wqe) uint8_t room[sizeof(struct send_wqe) + 8 * sizeof(struct ibv_sge)];
 static struct send_wqe *const slot = (struct send_wqe *)(void *)room;
 

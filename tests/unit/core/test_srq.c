@@ -263,7 +263,10 @@ static void ibv_create_qp_with_srq_uses_it(void **state)
 	assert_int_equal(attr.cap.max_recv_sge, 0);
 	assert_int_equal(ibv_post_recv(qp, &wr, &bad), EINVAL);
 	assert_int_equal(ibv_destroy_srq(srq), EBUSY);
-	/* No receive of the SRQ is flushed with the QP; an event reports that the QP takes no further receive. */
+	/*
+	 * No receive of the SRQ is flushed with the QP; an event reports that the QP takes no
+	 * further receive.
+	 */
 	assert_int_equal(post(srq, 1), 0);
 	fake_walk(qp, IBV_QPS_RTS);
 	assert_int_equal(fake_modify(qp, IBV_QPS_ERR), 0);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Names of enums: every value has a name of its own, and an unknown value reads no memory outside a table. */
+/*
+ * Names of enums: every value has a name of its own, and an unknown value reads no memory outside a
+ * table.
+ */
 
 #include <infiniband/verbs.h>
 #include <limits.h>

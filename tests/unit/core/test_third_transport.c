@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * A transport besides local and roce (third.c) carries RC SENDs from ibv_post_send() to ibv_poll_cq(), with an engine
- * thread; the daemon's reply is replaced (meson.build).
+ * A transport besides local and roce (third.c) carries RC SENDs from ibv_post_send() to
+ * ibv_poll_cq(), with an engine thread; the daemon's reply is replaced (meson.build).
  */
 #include "third.h"
 
@@ -214,7 +214,10 @@ static void *post_later(void *arg)
 	return NULL;
 }
 
-/* No thread polls: the descriptor of the transport wakes the waiting thread, which runs the transport. */
+/*
+ * No thread polls: the descriptor of the transport wakes the waiting thread, which runs the
+ * transport.
+ */
 static void transport_third_receive_wakes_blocked_application(void **state)
 {
 	struct ibv_cq *notified;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Handles of XRC target QPs in other processes, which the test simulates: the side of the handle, and the side of the
- * queue pair. */
+/*
+ * Handles of XRC target QPs in other processes, which the test simulates: the side of the handle,
+ * and the side of the queue pair.
+ */
 
 #include "fake.h"
 
@@ -454,8 +456,10 @@ static void exit_of_a_process_closes_its_handles(void **state)
 	LOCKED(assert_null(qp_find(&fake.engine, qpn)));
 }
 
-/* A process that sends many operations and reads no results loses results. Each event of the queue pair is stored for
- * it once. */
+/*
+ * A process that sends many operations and reads no results loses results. Each event of the queue
+ * pair is stored for it once.
+ */
 static void xrc_remote_pending_results_and_events_are_limited(void **state)
 {
 	struct ibv_qp *qp = make_qp();

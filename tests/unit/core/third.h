@@ -6,9 +6,10 @@
 #include "core/transport.h"
 
 /*
- * A transport besides local and roce, which shows what the core requires of one: RC SENDs between queue pairs of one
- * process. A requester that has work is on third.sending; run() copies its messages into the receives of its peer. A
- * descriptor of the transport wakes the engine thread if no thread polls. engine.lock guards all state.
+ * A transport besides local and roce, which shows what the core requires of one: RC SENDs between
+ * queue pairs of one process. A requester that has work is on third.sending; run() copies its
+ * messages into the receives of its peer. A descriptor of the transport wakes the engine thread if
+ * no thread polls. engine.lock guards all state.
  */
 #define THIRD_TRANSPORT 2 /* its number, see core/transport.h */
 

@@ -10,8 +10,10 @@
 #include "fake_netdev.h"
 #include "ipc/msg_cm.h"
 
-/* A cma with two clients, one of them root, in one process: requests are function calls, events are read from
- * sockets. */
+/*
+ * A cma with two clients, one of them root, in one process: requests are function calls, events are
+ * read from sockets.
+ */
 #define DESK_PORT 7174
 
 struct desk_client {

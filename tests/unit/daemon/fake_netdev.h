@@ -6,8 +6,8 @@
 #include "daemon/netdev.h"
 
 /*
- * Replaces netdev.c: lo with 127.0.0.1 and ::1, eth0 with 10.0.0.1 and fd00::1. The network of eth0 and all groups are
- * reachable, other destinations are not.
+ * Replaces netdev.c: lo with 127.0.0.1 and ::1, eth0 with 10.0.0.1 and fd00::1. The network of eth0
+ * and all groups are reachable, other destinations are not.
  */
 #define FAKE_LO	 1
 #define FAKE_ETH 2
@@ -24,8 +24,8 @@ void fake_netdev_set_up(uint32_t dev_id, bool is_up);
 void fake_netdev_set_mtu(uint32_t dev_id, uint32_t mtu_bytes);
 
 /*
- * Replaces neigh.c: sets the neighbour entry of every address on eth0's network; NEIGH_VALID after fake_netdev_reset().
- * Changes are reported to watchers.
+ * Replaces neigh.c: sets the neighbour entry of every address on eth0's network; NEIGH_VALID after
+ * fake_netdev_reset(). Changes are reported to watchers.
  */
 void fake_neigh_set(enum neigh_state state);
 unsigned fake_neigh_solicited(void); /* number of solicitations since fake_netdev_reset() */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Closing of descriptors: descriptors whose close() blocks for many users do not delay those that close at once. */
+/*
+ * Closing of descriptors: descriptors whose close() blocks for many users do not delay those that
+ * close at once.
+ */
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -115,7 +115,10 @@ static void cma_bind_privileged_port_needs_root(void **state)
 	(void)state;
 	assert_int_equal(desk_create(&user, &mine, 1), 0);
 	assert_int_equal(desk_create(&root, &roots, 1), 0);
-	/* Port 1 is privileged unless net.ipv4.ip_unprivileged_port_start has been lowered below it. */
+	/*
+	 * Port 1 is privileged unless net.ipv4.ip_unprivileged_port_start has been lowered below
+	 * it.
+	 */
 	if (desk_bind(&user, mine, "127.0.0.1", 1, NULL) != -EACCES)
 		skip();
 	assert_int_equal(desk_bind(&root, roots, "127.0.0.1", 1, NULL), 0);

@@ -130,7 +130,10 @@ static void cma_channel_write_by_client_is_ignored(void **state)
 	close(fd);
 }
 
-/* The number of events that a channel's socket holds without the daemon's queue. Closes the client's end. */
+/*
+ * The number of events that a channel's socket holds without the daemon's queue. Closes the
+ * client's end.
+ */
 static unsigned int events_held(struct desk_client *client, int fd, uint32_t channel)
 {
 	struct desk_client other = {.client = client->client, .fd = fd, .channel = channel};
@@ -225,7 +228,9 @@ static void cma_event_unread_failures_are_limited(void **state)
 		desk_run();
 	}
 	assert_int_equal(ret, -EDQUOT);
-	/* The limit counts unread failures of all ids of this client, not those of other clients. */
+	/*
+	 * The limit counts unread failures of all ids of this client, not those of other clients.
+	 */
 	assert_int_equal(desk_resolve(&user, other, "127.0.0.1", DESK_PORT), -EDQUOT);
 	assert_int_equal(desk_create(&root, &id, 1), 0);
 	assert_int_equal(desk_resolve(&root, id, "127.0.0.1", DESK_PORT), 0);
@@ -262,7 +267,10 @@ static void cma_event_unread_error_replies_are_limited(void **state)
 	assert_int_equal(events_made(), made);
 }
 
-/* A client that reads its events is not limited, nor is a client with many ids and one event for each. */
+/*
+ * A client that reads its events is not limited, nor is a client with many ids and one event for
+ * each.
+ */
 static void cma_event_many_ids_with_one_event_are_permitted(void **state)
 {
 	struct ipc_cm_event event;
@@ -401,7 +409,10 @@ static void cma_netdev_changed_removed_address_has_no_event(void **state)
 	desk_expect_none(root.fd);
 }
 
-/* Each change is reported, but not changes of removed interfaces or changes that concern only other ids. */
+/*
+ * Each change is reported, but not changes of removed interfaces or changes that concern only other
+ * ids.
+ */
 static void cma_netdev_changed_bond_failover_reports_addr_change(void **state)
 {
 	uint32_t active, passive, listener;
@@ -513,7 +524,10 @@ static unsigned create_ids(struct desk_client *clients, int count, uid_t uid)
 	return made;
 }
 
-/* However many processes the users have, ids are left for further users, and some are reserved for root. */
+/*
+ * However many processes the users have, ids are left for further users, and some are reserved for
+ * root.
+ */
 static void cma_create_id_users_cannot_use_all(void **state)
 {
 	const uid_t first_uid = geteuid() + 2000;

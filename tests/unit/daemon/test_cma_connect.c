@@ -447,7 +447,9 @@ static void request_whose_path_mtu_exceeds_that_of_the_interface_arrives(void **
 	assert_int_equal(event.route.mtu, IBV_MTU_4096);
 }
 
-/* A request without a reply fails by an event, except if the id already got an event for the cause. */
+/*
+ * A request without a reply fails by an event, except if the id already got an event for the cause.
+ */
 static void cma_connect_request_without_reply_fails_by_event(void **state)
 {
 	struct ipc_cm_connect req = {.hdr.flags = IPC_UNANSWERED};

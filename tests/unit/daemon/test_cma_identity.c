@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The addresses in a request must match the packet; objects of one user are not listed for others. */
+/*
+ * The addresses in a request must match the packet; objects of one user are not listed for others.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +21,10 @@ static void set_address(struct sockaddr_in *addr, const char *text)
 	assert_int_equal(inet_pton(AF_INET, text, &addr->sin_addr), 1);
 }
 
-/* Whether a request with these addresses in its private data, in a packet with those addresses, finds its listener. */
+/*
+ * Whether a request with these addresses in its private data, in a packet with those addresses,
+ * finds its listener.
+ */
 static bool is_found(const char *named_from, const char *named_to, const char *from, const char *to)
 {
 	struct sockaddr_in src, dst;

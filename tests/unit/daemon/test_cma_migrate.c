@@ -48,8 +48,10 @@ static void expect_user(int fd, uint64_t arg, uint64_t cookie, uint64_t sent)
 	assert_int_equal(event.events_sent, sent);
 }
 
-/* Two ids on one channel: events that are unread in its socket, that arrive while the channel is held, and later
- * ones. */
+/*
+ * Two ids on one channel: events that are unread in its socket, that arrive while the channel is
+ * held, and later ones.
+ */
 static void cma_migrate_moves_events_of_id_in_order(void **state)
 {
 	struct ipc_cm_event unread[4];
@@ -116,7 +118,10 @@ static void cma_migrate_end_more_events_than_pushed_fails(void **state)
 	desk_expect_none(user.fd);
 }
 
-/* A client that returns events it never read holds a channel repeatedly: the daemon stores a bounded number of them. */
+/*
+ * A client that returns events it never read holds a channel repeatedly: the daemon stores a
+ * bounded number of them.
+ */
 static void cma_migrate_end_repeated_events_are_limited(void **state)
 {
 	struct ipc_cm_event made_up[IPC_MIGRATE_EVENTS] = {0};

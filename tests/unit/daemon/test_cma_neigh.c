@@ -157,7 +157,10 @@ static void cma_neigh_removed_device_ends_resolution(void **state)
 	assert_false(fake_neigh_is_watched());
 }
 
-/* Without a carrier the kernel removes the neighbour entries of the interface, and reports no failure of their resolution. */
+/*
+ * Without a carrier the kernel removes the neighbour entries of the interface, and reports no
+ * failure of their resolution.
+ */
 static void cma_neigh_port_down_reports_addr_error(void **state)
 {
 	struct ipc_cm_event event;

@@ -127,7 +127,10 @@ static void cma_port_listen_needs_exclusive_port(void **state)
 
 	(void)state;
 	open_ports(&ports);
-	/* A fixed port to a peer; a fixed port; any port without a peer; any port to a peer, which then listens. */
+	/*
+	 * A fixed port to a peer; a fixed port; any port without a peer; any port to a peer, which
+	 * then listens.
+	 */
 	bound[0] = unbound(FIRST);
 	assert_int_equal(aim(&ports, &bound[0], "a", 7000), 0);
 	bound[1] = unbound(FIRST + 1);
@@ -192,7 +195,10 @@ static struct sockaddr_storage numbered(uint32_t number, uint16_t port)
 	return addr;
 }
 
-/* Each operation of a port that examines other bindings, with a new binding like those that are bound. */
+/*
+ * Each operation of a port that examines other bindings, with a new binding like those that are
+ * bound.
+ */
 static void assert_steps_are_bounded(struct cma_ports *ports, struct sockaddr_storage addr)
 {
 	struct cma_binding reusing = {.addr = addr, .is_reuse = true}, exclusive = {.addr = addr};

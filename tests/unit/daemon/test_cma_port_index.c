@@ -15,8 +15,8 @@
 #include "daemon/cma_port_index.h"
 
 /*
- * Random operations on a few addresses, ports and peers. Each result is compared with the definition of a conflict
- * between two bindings, which the model applies to all pairs.
+ * Random operations on a few addresses, ports and peers. Each result is compared with the
+ * definition of a conflict between two bindings, which the model applies to all pairs.
  */
 #define PS	 0x0106
 #define BINDINGS 12

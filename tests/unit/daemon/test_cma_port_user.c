@@ -116,7 +116,10 @@ static void cma_port_bind_counts_ephemeral_ports_bound_by_number(void **state)
 	assert_int_equal(number - FIRST, (RANGE - RESERVED) / 2);
 	assert_int_equal(bind_for(USER, TCP, number, 0), -EDQUOT);
 	assert_int_equal(bind_for(USER, TCP, 0, 0), -EDQUOT);
-	/* Another binding of the user's own port adds no port. Ports outside the range are not limited. */
+	/*
+	 * Another binding of the user's own port adds no port. Ports outside the range are not
+	 * limited.
+	 */
 	assert_int_equal(bind_for(USER, TCP, FIRST, 0), 0);
 	assert_int_equal(bind_for(USER, TCP, FIRST - 1, 0), 0);
 	assert_int_equal(bind_for(USER, TCP, FIRST + RANGE, 0), 0);

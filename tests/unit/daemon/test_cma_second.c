@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A second connection manager, which connects the ids of a device of another transport: it costs a table of operations and its
- * entry in the list of cma_open(). This one connects ids of one process by a queue of messages. */
+/*
+ * A second connection manager, which connects the ids of a device of another transport: it costs a
+ * table of operations and its entry in the list of cma_open(). This one connects ids of one process
+ * by a queue of messages.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -480,7 +483,10 @@ static void timer_of_second_cm_reports_unreachable(void **state)
 	assert_int_equal(event.status, -ETIMEDOUT);
 }
 
-/* A wildcard listener receives requests of all transports, a listener of a device only those of its transport. */
+/*
+ * A wildcard listener receives requests of all transports, a listener of a device only those of its
+ * transport.
+ */
 static void cm_ops_listener_is_added_to_cm_of_its_device(void **state)
 {
 	uint32_t id;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections of XRC: the parameters of each half, and that neither matches another kind of connection. */
+/*
+ * Connections of XRC: the parameters of each half, and that neither matches another kind of
+ * connection.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

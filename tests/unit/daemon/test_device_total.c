@@ -171,7 +171,10 @@ static void device_ended_add_keeps_the_sum(void **state)
 	assert_int_equal(ended.totals.count, 1);
 }
 
-/* For each process and number of steps: if the process ends after these steps, the sum contains its numbers once. */
+/*
+ * For each process and number of steps: if the process ends after these steps, the sum contains its
+ * numbers once.
+ */
 static void device_sum_step_counts_ended_process_once(void **state)
 {
 	uint64_t ended_count = 0;

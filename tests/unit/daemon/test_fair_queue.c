@@ -69,7 +69,10 @@ static void fair_queue_next_fresh_flow_is_served_before_backlogged_ones(void **s
 	serve(&carol, QUANTUM, true);
 }
 
-/* A user who sends one request after the other gets no more time than one whose requests are all present. */
+/*
+ * A user who sends one request after the other gets no more time than one whose requests are all
+ * present.
+ */
 static void fair_queue_add_flow_that_was_idle_for_a_moment_is_not_fresh(void **state)
 {
 	(void)state;

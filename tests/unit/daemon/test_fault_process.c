@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Signals of fault rules: only the process that opened the session gets them, and only while it has the session's user. */
+/*
+ * Signals of fault rules: only the process that opened the session gets them, and only while it has
+ * the session's user.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

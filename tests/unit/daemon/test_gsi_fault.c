@@ -78,7 +78,9 @@ static void mad_delay_rules_removed_delivers_delayed_req(void **state)
 	desk_take(root.fd, &event, RDMA_CM_EVENT_CONNECT_REQUEST);
 }
 
-/* The response is late, and the repetitions of the REQ before it do not create a second connection. */
+/*
+ * The response is late, and the repetitions of the REQ before it do not create a second connection.
+ */
 static void mad_delay_rep_establishes_one_connection(void **state)
 {
 	struct ipc_cm_event event;
@@ -97,7 +99,10 @@ static void mad_delay_rep_establishes_one_connection(void **state)
 	desk_expect_none(root.fd);
 }
 
-/* The daemon ends while a MAD is delayed: the leak checker of the sanitized build verifies that it is freed. */
+/*
+ * The daemon ends while a MAD is delayed: the leak checker of the sanitized build verifies that it
+ * is freed.
+ */
 static void mad_delay_daemon_ends_frees_delayed_mad(void **state)
 {
 	(void)state;

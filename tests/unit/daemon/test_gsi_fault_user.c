@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rules of one user for MADs: they apply to the messages of the user's connections and listeners, and to no others. */
+/*
+ * Rules of one user for MADs: they apply to the messages of the user's connections and listeners,
+ * and to no others.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,7 +107,10 @@ static void mad_send_rule_of_user_applies_after_id_is_destroyed(void **state)
 	desk_take(root.fd, &event, RDMA_CM_EVENT_DISCONNECTED);
 }
 
-/* A bit of an ID or QPN could otherwise be inverted so that the message is about another connection. */
+/*
+ * A bit of an ID or QPN could otherwise be inverted so that the message is about another
+ * connection.
+ */
 static void mad_corrupt_rule_of_user_makes_malformed_mads_only(void **state)
 {
 	static const char *const rules[] = {

@@ -13,7 +13,10 @@
 
 #include <cmocka.h>
 
-/* Uses the kernel's routes of the test's network namespace: the route to each own address must be local. */
+/*
+ * Uses the kernel's routes of the test's network namespace: the route to each own address must be
+ * local.
+ */
 static uv_loop_t loop;
 
 static void on_change(void *ctx, uint32_t dev_id, uint32_t what)

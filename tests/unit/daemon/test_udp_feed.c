@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A forwarding ring between the daemon's feed and a consumer. Datagrams arrive complete and in order, sleeping
- * consumers are woken, and a full ring continues when it has room. A consumer that writes invalid values into its words
- * and memory harms only itself.
+ * A forwarding ring between the daemon's feed and a consumer. Datagrams arrive complete and in
+ * order, sleeping consumers are woken, and a full ring continues when it has room. A consumer that
+ * writes invalid values into its words and memory harms only itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -152,8 +152,10 @@ static void udp_feed_run_wakes_sleeping_reader_once(void **state)
 	assert_false(udp_ring_sleep(&f->ring, false));
 }
 
-/* The daemon reads the sleep flag after the consumer has taken the data of an earlier wake: another wake must
- * follow. */
+/*
+ * The daemon reads the sleep flag after the consumer has taken the data of an earlier wake: another
+ * wake must follow.
+ */
 static void udp_feed_run_wakes_again_after_late_wake(void **state)
 {
 	struct fixture *f = *state;
@@ -202,7 +204,10 @@ static void udp_feed_run_full_ring_continues_when_read(void **state)
 	}
 }
 
-/* Whatever the words contain, the feed writes only to free space, and works with the next valid words. */
+/*
+ * Whatever the words contain, the feed writes only to free space, and works with the next valid
+ * words.
+ */
 static void udp_feed_run_invalid_positions_are_ignored(void **state)
 {
 	struct fixture *f = *state;

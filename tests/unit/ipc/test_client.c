@@ -18,7 +18,10 @@
 #include "base/fdpass.h"
 #include "descriptors.h"
 
-/* A client whose other end is controlled by the test: the daemon's reply is written before the call. */
+/*
+ * A client whose other end is controlled by the test: the daemon's reply is written before the
+ * call.
+ */
 static struct ipc_client client;
 static int far_end;
 
@@ -264,7 +267,10 @@ static void ipc_call_closed_connection_fails_with_enodev(void **state)
 	expect_death();
 }
 
-/* A daemon that rejects a client sends a reply and closes the connection before it reads the request. */
+/*
+ * A daemon that rejects a client sends a reply and closes the connection before it reads the
+ * request.
+ */
 static void ipc_call_reply_before_close_is_returned(void **state)
 {
 	struct ipc_reply reply = good_answer();
@@ -407,7 +413,9 @@ static void *call_and_get_reply(void *arg)
 	return NULL;
 }
 
-/* The caller that waits for a reply sends the requests that other threads queued during the wait. */
+/*
+ * The caller that waits for a reply sends the requests that other threads queued during the wait.
+ */
 static void ipc_client_waiting_caller_sends_queued_requests_afterwards(void **state)
 {
 	struct ipc_reply reply = good_answer();

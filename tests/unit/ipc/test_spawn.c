@@ -104,7 +104,10 @@ static void ipc_daemon_spawn_leaves_no_child(void **state)
 	assert_no_child_seen();
 }
 
-/* The daemon has the pipe, /dev/null three times, its arguments and our variables, and inherits nothing else. */
+/*
+ * The daemon has the pipe, /dev/null three times, its arguments and our variables, and inherits
+ * nothing else.
+ */
 static void ipc_daemon_spawn_passes_pipe_and_environment_only(void **state)
 {
 	int leaky = dup(STDIN_FILENO), descriptors = 0;
@@ -115,12 +118,14 @@ static void ipc_daemon_spawn_passes_pipe_and_environment_only(void **state)
 	assert_true(leaky >= 0);
 	setenv("LD_PRELOAD_LOOKALIKE", "secret", 1);
 	setenv("USRDMA_TEST_MARK", "passed-on", 1);
-	snprintf(
-		script, sizeof(script),
-		"#!/bin/sh\nexec 4>%s\necho args $* >&4\n"
-		/* In a subshell without a pipeline, so that the shell itself has no descriptor open for it. */
-		"(exec ls -lv /proc/$$/fd >&4)\necho END >&4\nenv >&4\nprintf '\\0' >&3\n",
-		result_path);
+	snprintf(script, sizeof(script),
+		 "#!/bin/sh\nexec 4>%s\necho args $* >&4\n"
+		 /*
+		 * In a subshell without a pipeline, so that the shell itself has no descriptor open
+		 * for it.
+		 */
+		 "(exec ls -lv /proc/$$/fd >&4)\necho END >&4\nenv >&4\nprintf '\\0' >&3\n",
+		 result_path);
 	script_write(script, 0755);
 	assert_int_equal(ipc_daemon_spawn(), 0);
 	close(leaky);
@@ -196,7 +201,10 @@ static void ipc_daemon_spawn_missing_program_fails(void **state)
 	assert_no_child_seen();
 }
 
-/* In a program with closed standard streams these stay closed, and the pipe does not take their numbers. */
+/*
+ * In a program with closed standard streams these stay closed, and the pipe does not take their
+ * numbers.
+ */
 static void ipc_daemon_spawn_closed_standard_streams_stay_closed(void **state)
 {
 	pid_t pid;

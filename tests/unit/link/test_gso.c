@@ -165,7 +165,10 @@ static void gso_gather_joins_short_pieces(void **state)
 		if (i)
 			gso_patch(&deltas, &tx[i], i, wanted + bytes - ICRC_BYTES);
 	}
-	/* Header; payload; trailer and header; payload; its end, trailer, header, payload and trailer. */
+	/*
+	 * Header; payload; trailer and header; payload; its end, trailer, header, payload and
+	 * trailer.
+	 */
 	assert_int_equal(gather.count, 5);
 	assert_int_equal(gathered_bytes(&gather, gathered), bytes);
 	assert_memory_equal(gathered, wanted, bytes);

@@ -59,7 +59,10 @@ static void send_packet(uint8_t number)
 	assert_int_equal(link_send(links[0], &tx, 1), 1);
 }
 
-/* Receives what arrives until until_ns. Returns the number of packets; their numbers are in `numbers`. */
+/*
+ * Receives what arrives until until_ns. Returns the number of packets; their numbers are in
+ * `numbers`.
+ */
 static unsigned receive_until(uint64_t until_ns, uint8_t numbers[2 * PACKETS])
 {
 	struct link_rx rx;
@@ -100,7 +103,10 @@ static void sim_rules_same_text_repeats_faults(void **state)
 		assert_memory_not_equal(first, second, count);
 }
 
-/* The network loses the packets that the point packet.send of a process would lose with the same rule. */
+/*
+ * The network loses the packets that the point packet.send of a process would lose with the same
+ * rule.
+ */
 static void sim_rules_drop_same_passes_as_fault_point(void **state)
 {
 	static const char rules[] = "seed=9;packet.send:drop:p=0.3:op=SEND:qp=0x8001";

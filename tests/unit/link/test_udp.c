@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The link with real sockets, in a network namespace of its own. Packets arrive complete, with their addresses, and
- * with an ICRC that is right for the identification assigned by the kernel.
+ * The link with real sockets, in a network namespace of its own. Packets arrive complete, with
+ * their addresses, and with an ICRC that is right for the identification assigned by the kernel.
  */
 #include <errno.h>
 #include <net/if.h>
@@ -298,7 +298,9 @@ static void link_path_open_source_port_is_constant(void **state)
 	link_path_close(f->link, &f->path);
 }
 
-/* An unbound port: a send that the kernel rejects, and a path that was never opened, count as lost. */
+/*
+ * An unbound port: a send that the kernel rejects, and a path that was never opened, count as lost.
+ */
 static void link_send_rejected_datagram_counts_as_sent(void **state)
 {
 	struct fixture *f = *state;

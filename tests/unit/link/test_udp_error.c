@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ICMP errors, in a network namespace of its own in which the RoCE port is unbound. The link reports them if requested,
- * with the quoted packet, and continues to send.
+ * ICMP errors, in a network namespace of its own in which the RoCE port is unbound. The link
+ * reports them if requested, with the quoted packet, and continues to send.
  */
 #include <errno.h>
 #include <net/if.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast with real sockets, in a network namespace of its own. A member receives datagrams of its groups, also of
- * more groups than one socket can join; a non-member receives none.
+ * Multicast with real sockets, in a network namespace of its own. A member receives datagrams of
+ * its groups, also of more groups than one socket can join; a non-member receives none.
  */
 #include <errno.h>
 #include <linux/rtnetlink.h>
@@ -215,7 +215,10 @@ static void many_groups(struct fixture *f, const uint8_t from[GID_BYTES],
 		expect(f->link, from, group, group[15]);
 		expect_nothing(f->other);
 	}
-	/* In another order than they were joined: every socket except the first becomes empty at another time. */
+	/*
+	 * In another order than they were joined: every socket except the first becomes empty at
+	 * another time.
+	 */
 	for (group[15] = MANY; group[15] > 0; group[15] -= 2)
 		link_leave(f->link, LO, group);
 	for (group[15] = 1; group[15] < MANY; group[15] += 2) {

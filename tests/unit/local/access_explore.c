@@ -11,8 +11,8 @@
 #define STATE_WORDS (sizeof(struct access_state) / sizeof(uint64_t))
 
 /*
- * Depth-first search. States are appended in the order in which they are found; `stack` holds those whose successors were
- * not visited, and the buckets hold indices + 1, by open addressing.
+ * Depth-first search. States are appended in the order in which they are found; `stack` holds those
+ * whose successors were not visited, and the buckets hold indices + 1, by open addressing.
  */
 struct exploration {
 	const struct access_setup *setup;

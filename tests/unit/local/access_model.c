@@ -51,8 +51,9 @@ static uint8_t look_up(const struct access_setup *setup, const struct access_sta
 }
 
 /*
- * A program that polls the last word sees the state after each step: the word is whole, and all other bytes precede it. The word
- * is stored once, because the program may store to it when it has read the new value.
+ * A program that polls the last word sees the state after each step: the word is whole, and all
+ * other bytes precede it. The word is stored once, because the program may store to it when it has
+ * read the new value.
  */
 static void copy_piece(struct access_state *state, struct initiator_state *thread, uint8_t stored)
 {
@@ -158,7 +159,10 @@ static void step_check(const struct access_setup *setup, struct access_state *st
 	}
 }
 
-/* The step after one that succeeded. Memory that is mapped is found without the id, and copied without a system call. */
+/*
+ * The step after one that succeeded. Memory that is mapped is found without the id, and copied
+ * without a system call.
+ */
 static uint8_t next_step(const struct access_setup *setup, struct initiator_state *thread)
 {
 	if (setup->is_mapped && thread->pc == AT_COMPARE_MR) {
@@ -332,8 +336,9 @@ void access_thread_events(const struct access_setup *setup, const struct access_
 }
 
 /*
- * Whether a thread has compared the life word and not yet looked the id up. The model assumes that the id is not reused in
- * this interval (docs/memory-safety.md, Limits). A thread that is preempted in user mode compares again.
+ * Whether a thread has compared the life word and not yet looked the id up. The model assumes that
+ * the id is not reused in this interval (docs/memory-safety.md, Limits). A thread that is preempted
+ * in user mode compares again.
  */
 static bool is_being_looked_up(const struct access_state *state)
 {

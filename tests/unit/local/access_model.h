@@ -8,26 +8,33 @@
 #include <stdint.h>
 
 /*
- * A model of the protocol of docs/memory-safety.md: the initiator of local/onesided.c and local/guarded_copy.c, the owner of
- * local/revoke.c and local/peer.c, and what the kernel and other processes do to both. access_explore() visits every
- * reachable state, so it examines every interleaving of these steps.
+ * A model of the protocol of docs/memory-safety.md: the initiator of local/onesided.c and
+ * local/guarded_copy.c, the owner of local/revoke.c and local/peer.c, and what the kernel and other
+ * processes do to both. access_explore() visits every reachable state, so it examines every
+ * interleaving of these steps.
  *
- * Every step reads or writes at most one shared word or performs one action of the kernel. Abstractions:
+ * Every step reads or writes at most one shared word or performs one action of the kernel.
+ * Abstractions:
  *
- * - Memory is sequentially consistent. The announcement, the withdrawal of an entry, the admission and the owner's load of
- *   the announcement are seq_cst operations; a seq_cst fence precedes the loads of the guarded copy. The contents of an
- *   entry are written between seq_cst operations on the entry's word and on the announcement. The thread id is stored
- *   before the announcement, which is a release, and loaded after it, which is an acquire.
- * - A generation never repeats. It is kept per reader: "the entry has changed since the reader loaded its word".
- * - There is one MR and one QP, which every access uses. Both are published again and revoked again without a limit. An MR
- *   that is published again has another range.
+ * - Memory is sequentially consistent. The announcement, the withdrawal of an entry, the admission
+ *   and the owner's load of the announcement are seq_cst operations; a seq_cst fence precedes the
+ *   loads of the guarded copy. The contents of an entry are written between seq_cst operations on
+ *   the entry's word and on the announcement. The thread id is stored before the announcement,
+ *   which is a release, and loaded after it, which is an acquire.
+ * - A generation never repeats. It is kept per reader: "the entry has changed since the reader
+ *   loaded its word".
+ * - There is one MR and one QP, which every access uses. Both are published again and revoked again
+ *   without a limit. An MR that is published again has another range.
  * - Time is left out: the owner may examine a thread, and may give up, after any unsuccessful look.
- * - Operations that the owner's engine executes are left out: engine.lock excludes them from a revoking call.
+ * - Operations that the owner's engine executes are left out: engine.lock excludes them from a
+ *   revoking call.
  * - A peer that the owner has freed is not connected again: a new connection has a pair of its own.
  * - The owner's examination of a thread is one step. local/revoke.c reads several files of /proc.
- * - The owner's calls run one after another. In the library one call can begin while another one waits.
+ * - The owner's calls run one after another. In the library one call can begin while another one
+ *   waits.
  * - Idle threads are not stopped or killed: they have announced nothing.
- * - The owner can call ibv_dereg_mr() and publish the next MR while its engine thread ends, but not after exec().
+ * - The owner can call ibv_dereg_mr() and publish the next MR while its engine thread ends, but not
+ *   after exec().
  */
 
 /* A part of the protocol that a run leaves out, or an assumption that it drops. */
@@ -41,7 +48,8 @@ enum omission {
 	NO_GENERATION,
 	NO_RESTARTABLE_SEQUENCE,
 	COPIES_AFTER_SEQUENCE, /* mapped memory: the sequence contains only the comparison */
-	CONTINUES_AFTER_COMMIT, /* mapped memory: the store of the last word is not the end of the sequence */
+	/* mapped memory: the store of the last word is not the end of the sequence */
+	CONTINUES_AFTER_COMMIT,
 	DIVIDES_LAST_WORD, /* the first piece contains a part of the last word */
 	STORES_LAST_WORD_FIRST,
 	COMPARES_NO_ADMISSION,
@@ -57,7 +65,8 @@ enum omission {
 	TAKES_HELD_AS_HARMLESS,
 	PROBES_NO_IMAGE,
 	NEVER_GIVES_UP,
-	ALLOWS_EARLY_ID_REUSE, /* between the comparison of the life word and the look-up of the id */
+	/* between the comparison of the life word and the look-up of the id */
+	ALLOWS_EARLY_ID_REUSE,
 };
 
 /* What can happen in a run, besides accesses and ibv_dereg_mr(). */
@@ -75,7 +84,11 @@ enum feature {
 struct access_setup {
 	unsigned int threads;
 	bool is_one_process; /* the threads share one pair, and the lock that guards it */
-	bool is_mapped; /* the initiator copies in user mode, to the memory that the owner had when it wrote its segment */
+	/*
+	 * the initiator copies in user mode, to the memory that the owner had when it wrote its
+	 * segment
+	 */
+	bool is_mapped;
 	unsigned int features;
 	enum omission omission;
 };
@@ -96,11 +109,15 @@ enum initiator_pc {
 	AT_COMPARE_LIFE,
 	AT_COMPARE_QP,
 	AT_COMPARE_MR,
-	/* Not for mapped memory. The last step of the restartable sequence; then in the kernel, from the id to the memory. */
+	/*
+	 * Not for mapped memory. The last step of the restartable sequence; then in the kernel,
+	 * from the id to the memory.
+	 */
 	AT_SYSCALL_INSTRUCTION,
 	AT_LOOKUP,
 	AT_FIRST_PIECE,
-	AT_SECOND_PIECE, /* the last aligned word; mapped memory: the last step of the restartable sequence */
+	/* the last aligned word; mapped memory: the last step of the restartable sequence */
+	AT_SECOND_PIECE,
 	AT_RETURN, /* on the way back to user mode; not for mapped memory */
 	AT_CLEAR,
 };
@@ -121,7 +138,10 @@ enum hold {
 	HOLDS_OVER, /* an object whose revoking call has returned */
 };
 
-/* What the access has stored in the owner's memory. A program of the owner can read the memory in every state. */
+/*
+ * What the access has stored in the owner's memory. A program of the owner can read the memory in
+ * every state.
+ */
 enum stored {
 	STORED_BODY = 1,
 	STORED_PART_OF_WORD = 2,
@@ -205,9 +225,13 @@ static_assert(sizeof(struct access_state) == 48, "no padding");
 
 enum access_finding {
 	ALWAYS_SAFE,
-	/* A piece was copied through a revoked object, or into another image, or the last word was not whole, the last, or stored once. */
+	/*
+	 * A piece was copied through a revoked object, or into another image, or the last word was
+	 * not whole, the last, or stored once.
+	 */
 	FOUND_UNSAFE,
-	FOUND_STUCK, /* a revoking call cannot return, or answers EBUSY although nothing holds the initiator */
+	/* a revoking call cannot return, or answers EBUSY although nothing holds the initiator */
+	FOUND_STUCK,
 	FOUND_TOO_MANY,
 };
 

@@ -146,7 +146,10 @@ static void step_withdraw(const struct access_setup *setup, struct access_state 
 		state->owner_pc = AT_LOOK;
 }
 
-/* A step of a call that has no alternative; false: the thread that was examined may be about to move bytes. */
+/*
+ * A step of a call that has no alternative; false: the thread that was examined may be about to
+ * move bytes.
+ */
 static bool step_scan(const struct access_setup *setup, struct access_state *state)
 {
 	switch ((enum owner_pc)state->owner_pc) {
@@ -190,7 +193,10 @@ static void emit_wait(const struct access_setup *setup, const struct access_stat
 	emit(context, &next, "owner answers EBUSY");
 }
 
-/* PEER_GONE, and the end of peers that are gone: when the owner is idle, and between two scans of the announcements. */
+/*
+ * PEER_GONE, and the end of peers that are gone: when the owner is idle, and between two scans of
+ * the announcements.
+ */
 static void emit_gone(const struct access_setup *setup, const struct access_state *state,
 		      access_emit *emit, void *context)
 {
@@ -289,8 +295,9 @@ static bool is_held_in_kernel(const struct access_setup *setup, const struct acc
 }
 
 /*
- * Whether the owner's call returns when nothing new happens: the threads that run end their accesses and begin none, and
- * the owner looks once more. EBUSY is right only if something holds a thread inside the system call.
+ * Whether the owner's call returns when nothing new happens: the threads that run end their
+ * accesses and begin none, and the owner looks once more. EBUSY is right only if something holds a
+ * thread inside the system call.
  */
 bool access_call_can_return(const struct access_setup *setup, const struct access_state *state)
 {

@@ -4,7 +4,10 @@
 
 #include "pair.h"
 
-/* A pair of connected RC QPs whose CQs have completion channels. No engine has a thread: the test runs them. */
+/*
+ * A pair of connected RC QPs whose CQs have completion channels. No engine has a thread: the test
+ * runs them.
+ */
 struct events {
 	struct pair pair;
 	struct ibv_comp_channel *channels[2];
@@ -25,7 +28,10 @@ void events_replace(struct events *events);
 
 /* What the engine thread of the node does before it waits for messages. Reads the doorbell. */
 void events_sleep(struct events *events, int node);
-/* Reads one message of one byte that the other node has sent through the doorbell, and all longer ones before it. */
+/*
+ * Reads one message of one byte that the other node has sent through the doorbell, and all longer
+ * ones before it.
+ */
 bool events_has_doorbell(struct events *events, int node);
 
 struct peer *events_peer(struct events *events, int node);

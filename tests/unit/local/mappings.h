@@ -2,7 +2,10 @@
 #ifndef TESTS_UNIT_LOCAL_MAPPINGS_H
 #define TESTS_UNIT_LOCAL_MAPPINGS_H
 
-/* Returns the number of shared mappings in this process of the memory object that is mapped at `at`. */
+/*
+ * Returns the number of shared mappings in this process of the memory object that is mapped at
+ * `at`.
+ */
 unsigned int mappings_of(const void *at);
 
 #endif

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The doorbell for an ACK waits for the reply of an application that waits for completion events (docs/adr/0063). */
+/*
+ * The doorbell for an ACK waits for the reply of an application that waits for completion events
+ * (docs/adr/0063).
+ */
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The copies of the descriptors of completion channels (docs/adr/0064). Node 0 requests them, node 1 sends them. */
+/*
+ * The copies of the descriptors of completion channels (docs/adr/0064). Node 0 requests them, node
+ * 1 sends them.
+ */
 
 #include <poll.h>
 #include <setjmp.h>
@@ -123,7 +126,9 @@ static void channel_copy_answer_without_request_leaves_no_descriptor(void **stat
 	assert_int_equal(count_descriptors(), before);
 }
 
-/* Node 1 sends the message through the doorbell, with copies of the descriptor; node 0 receives it. */
+/*
+ * Node 1 sends the message through the doorbell, with copies of the descriptor; node 0 receives it.
+ */
 static void send_to_sender(const void *message, size_t bytes, int fd, int copies)
 {
 	struct engine *engine = &events.pair.nodes[0].engine;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Direct wake-ups of an application that waits with poll(2) for a completion channel (docs/adr/0064). Node 1 receives. */
+/*
+ * Direct wake-ups of an application that waits with poll(2) for a completion channel
+ * (docs/adr/0064). Node 1 receives.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -182,7 +185,10 @@ static void direct_wake_promise_of_other_user_does_not_count(void **state)
 	events_peer(&events, 1)->may_reach_ours = true;
 }
 
-/* The application waits for the CQ again, with another channel whose descriptor has the same number. */
+/*
+ * The application waits for the CQ again, with another channel whose descriptor has the same
+ * number.
+ */
 static void direct_wake_goes_to_new_channel(void **state)
 {
 	struct ibv_context *context = &RECEIVER->context.pub.context;

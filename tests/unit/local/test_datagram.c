@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams between processes of one host. With any seed each datagram arrives once, complete and in order, with the
- * GRH of a RoCE packet, and does not block others. Invalid FIFO elements of a faulty peer have no effect and are
- * counted.
+ * Datagrams between processes of one host. With any seed each datagram arrives once, complete and
+ * in order, with the GRH of a RoCE packet, and does not block others. Invalid FIFO elements of a
+ * faulty peer have no effect and are counted.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -311,7 +311,10 @@ static void free_fifo(struct fixture *f, uint64_t waited_ns)
 	count_completions(f, 0);
 }
 
-/* The time between two waits of the test counts an eighth; it is added here so that the test's own speed has no effect. */
+/*
+ * The time between two waits of the test counts an eighth; it is added here so that the test's own
+ * speed has no effect.
+ */
 static void local_datagram_peer_of_another_user_delays_an_eighth_of_the_time(void **state)
 {
 	struct fixture *f = *state;

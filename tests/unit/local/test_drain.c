@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The send queue in SQD: WQEs that were started complete, later WQEs wait for RTS (IBA 1.x §10.3.1.5). */
+/*
+ * The send queue in SQD: WQEs that were started complete, later WQEs wait for RTS (IBA 1.x
+ * §10.3.1.5).
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The effects of the fault points message, message.receive, receive, access, completion and qp.event between two queue pairs. */
+/*
+ * The effects of the fault points message, message.receive, receive, access, completion and
+ * qp.event between two queue pairs.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

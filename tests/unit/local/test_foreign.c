@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Many pairs with processes of other users: their work is limited in each run, and their memory is freed without the lock. */
+/*
+ * Many pairs with processes of other users: their work is limited in each run, and their memory is
+ * freed without the lock.
+ */
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -114,7 +117,9 @@ static void local_run_limits_cells_of_other_users_in_turn(void **state)
 	}
 }
 
-/* The turn ends with the first run that leaves a rest, so that other threads can acquire the lock. */
+/*
+ * The turn ends with the first run that leaves a rest, so that other threads can acquire the lock.
+ */
 static void engine_turn_ends_with_rest_of_other_users(void **state)
 {
 	uint32_t sum = 0;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The restartable sequence around process_vm_readv(2) and process_vm_writev(2), with this process as its own peer. */
+/*
+ * The restartable sequence around process_vm_readv(2) and process_vm_writev(2), with this process
+ * as its own peer.
+ */
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer process that violates the rules of the shared memory: it can access only what was granted, and no call waits
- * for it indefinitely.
+ * A peer process that violates the rules of the shared memory: it can access only what was granted,
+ * and no call waits for it indefinitely.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -194,7 +194,10 @@ static void say_dead(struct hostile *hostile)
 	engine_unlock(&hostile->victim->engine);
 }
 
-/* As with a NIC, the end of the peer is not detected: the QP stays usable, and keeps the receive until its own end. */
+/*
+ * As with a NIC, the end of the peer is not detected: the QP stays usable, and keeps the receive
+ * until its own end.
+ */
 static void local_peer_death_within_message_completes_nothing(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -243,7 +246,10 @@ static void local_peer_death_within_uc_message_keeps_receive(void **state)
 	hostile_close(&hostile);
 }
 
-/* The daemon reports the end of a process that continues to send: only messages that were in the FIFO are processed. */
+/*
+ * The daemon reports the end of a process that continues to send: only messages that were in the
+ * FIFO are processed.
+ */
 static void local_peer_death_later_messages_are_ignored(void **state)
 {
 	struct hostile hostile;

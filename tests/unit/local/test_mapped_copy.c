@@ -60,7 +60,10 @@ static void fill(uint8_t *bytes, size_t count, uint8_t first)
 		bytes[i] = (uint8_t)(first + i * 7);
 }
 
-/* All lengths and alignments of source and destination: the bytes arrive and their neighbours are unchanged. */
+/*
+ * All lengths and alignments of source and destination: the bytes arrive and their neighbours are
+ * unchanged.
+ */
 static void mapped_copy_moves_all_lengths_and_alignments(void **state)
 {
 	static uint8_t from[BYTES], to[BYTES], expected[BYTES];
@@ -146,7 +149,10 @@ static void on_signal(int number)
 	signals = signals + 1;
 }
 
-/* Signals abort the sequence at any instruction. An addition whose sequence was aborted was not executed. */
+/*
+ * Signals abort the sequence at any instruction. An addition whose sequence was aborted was not
+ * executed.
+ */
 static void mapped_copy_commits_once(void **state)
 {
 	const struct itimerval every = {.it_interval.tv_usec = 50, .it_value.tv_usec = 50};

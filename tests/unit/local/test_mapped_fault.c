@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Faults in the accesses to a peer's memory that this process has mapped. Each case runs in a process of its own. */
+/*
+ * Faults in the accesses to a peer's memory that this process has mapped. Each case runs in a
+ * process of its own.
+ */
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages between two engines, compared with a model. For each seed's mix of operations the receiver gets every SEND
- * complete and in order, the memory has the contents of a sequential execution, and completions have the order of
- * posting. Further cases test the errors, disposition by disposition.
+ * Messages between two engines, compared with a model. For each seed's mix of operations the
+ * receiver gets every SEND complete and in order, the memory has the contents of a sequential
+ * execution, and completions have the order of posting. Further cases test the errors, disposition
+ * by disposition.
  *
  *	test-local-messages [first-seed [seeds]]
  */
@@ -24,7 +25,9 @@
 #define RECV_SLOTS    16u
 
 static unsigned long first_seed = 1;
-/* This test has one thread, so ThreadSanitizer has little to find in it, and multiplies its time. */
+/*
+ * This test has one thread, so ThreadSanitizer has little to find in it, and multiplies its time.
+ */
 #ifdef __SANITIZE_THREAD__
 static unsigned long seeds = 30;
 #else
@@ -32,8 +35,9 @@ static unsigned long seeds = 150;
 #endif
 
 /*
- * Requester's buffer: [0, LANE) sources, [LANE, 2 LANE) data of READs. Responder's: [0, LANE) target of WRITEs and source of
- * READs, [LANE, 2 LANE) receives; the last word is the target of atomics.
+ * Requester's buffer: [0, LANE) sources, [LANE, 2 LANE) data of READs. Responder's: [0, LANE)
+ * target of WRITEs and source of READs, [LANE, 2 LANE) receives; the last word is the target of
+ * atomics.
  */
 struct run {
 	struct pair pair;
@@ -50,7 +54,8 @@ struct run {
 	uint32_t sends_posted, sends_received;
 	uint32_t recvs_posted;
 	uint32_t completed, signaled;
-	bool was_read; /* the last operation was a READ: later operations may overtake its data unless fenced */
+	/* the last operation was a READ: later operations may overtake its data unless fenced */
+	bool was_read;
 	uint64_t wr_ids[OPS_A_SEED];
 };
 
@@ -157,7 +162,10 @@ static void note_send(struct run *run, const struct ibv_send_wr *wr, uint32_t by
 	run->sends_posted++;
 }
 
-/* Posts one operation; `at` is a part of the source area that is used only once before the next quiesce. */
+/*
+ * Posts one operation; `at` is a part of the source area that is used only once before the next
+ * quiesce.
+ */
 static void post_an_op(struct run *run, uint32_t op, uint32_t at)
 {
 	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND,
@@ -312,8 +320,11 @@ static void local_uc_random_messages_by_fifo_arrive(void **state)
 	run_seeds(IBV_QPT_UC, false);
 }
 
-/* A thread other than the engine thread may process the new peer. The engine thread sleeps since before that peer's
- * FIFO had a sleep flag. It must be woken once, or the peer's first message waits indefinitely. */
+/*
+ * A thread other than the engine thread may process the new peer. The engine thread sleeps since
+ * before that peer's FIFO had a sleep flag. It must be woken once, or the peer's first message
+ * waits indefinitely.
+ */
 static void local_peer_new_peer_wakes_engine_thread(void **state)
 {
 	struct pair pair;

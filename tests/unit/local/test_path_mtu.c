@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Path MTUs that differ, in messages of the FIFO. Processes of different users exchange nothing else, so that the FIFO has to contain
- * what they compare.
+ * Path MTUs that differ, in messages of the FIFO. Processes of different users exchange nothing
+ * else, so that the FIFO has to contain what they compare.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The connect-peer request, and the report to the daemon of a PEER push that the process cannot accept for lack of
- * memory or descriptors: both without waiting for the daemon.
+ * The connect-peer request, and the report to the daemon of a PEER push that the process cannot
+ * accept for lack of memory or descriptors: both without waiting for the daemon.
  */
 
 #include <setjmp.h>
@@ -114,7 +114,10 @@ static void turn_until_the_daemon_hears(void)
 	}
 }
 
-/* Another thread waits for a reply of the daemon, and the engine thread does not wait for that thread. */
+/*
+ * Another thread waits for a reply of the daemon, and the engine thread does not wait for that
+ * thread.
+ */
 static void peer_connect_busy_daemon_connection_delays_message(void **state)
 {
 	(void)state;

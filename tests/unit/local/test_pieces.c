@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The division of an access into pieces that keep aligned words whole: all addresses, lengths and SGE boundaries. */
+/*
+ * The division of an access into pieces that keep aligned words whole: all addresses, lengths and
+ * SGE boundaries.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +29,10 @@ static int make_iov(struct iovec iov[IOVS], uint32_t at, uint32_t first, uint32_
 	return first ? 2 : 1;
 }
 
-/* Every aligned word of 2, 4 and 8 bytes in [at, at + bytes) is in one piece, and the pieces follow each other. */
+/*
+ * Every aligned word of 2, 4 and 8 bytes in [at, at + bytes) is in one piece, and the pieces follow
+ * each other.
+ */
 static void check_pieces(const struct iovec *pieces, int count, uint32_t at, uint32_t bytes,
 			 bool is_last_apart)
 {
@@ -44,7 +50,10 @@ static void check_pieces(const struct iovec *pieces, int count, uint32_t at, uin
 
 			assert_true(end % word == 0 || cut < at || cut + word > at + bytes);
 		}
-		/* The kernel keeps the words of a piece whole if the piece is one word or begins at a multiple of 8. */
+		/*
+		 * The kernel keeps the words of a piece whole if the piece is one word or begins at
+		 * a multiple of 8.
+		 */
 		assert_true(begin % 8 == 0 || (end - begin <= 4 && begin % (end - begin) == 0));
 		assert_true(begin % 8 || (end - begin) % 8 == 0 || end - begin <= 4);
 		done = end - at;

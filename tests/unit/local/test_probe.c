@@ -206,8 +206,8 @@ static bool differs(struct fixture *f)
 }
 
 /*
- * The inverted bit depends on the seed. The receiver delivers the datagram with a difference, drops and counts it, or
- * ignores a bit that a datagram does not use. Datagrams without the fault arrive.
+ * The inverted bit depends on the seed. The receiver delivers the datagram with a difference, drops
+ * and counts it, or ignores a bit that a datagram does not use. Datagrams without the fault arrive.
  */
 static void local_probe_corrupt_element_is_dropped_or_delivered_with_difference(void **state)
 {

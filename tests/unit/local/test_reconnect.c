@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Both QPs are reset and connected again with other PSNs. Messages and responses of the first connection that are still in the
- * FIFOs have no effect on the second one.
+ * Both QPs are reset and connected again with other PSNs. Messages and responses of the first
+ * connection that are still in the FIFOs have no effect on the second one.
  */
 
 #include <setjmp.h>
@@ -100,7 +100,10 @@ static void expect_second_connection_delivers(void)
 	pair_close_connected(&pair, qps);
 }
 
-/* The responder executes the SEND of the first connection when it is reset. Then the requester has the second connection. */
+/*
+ * The responder executes the SEND of the first connection when it is reset. Then the requester has
+ * the second connection.
+ */
 static void local_reconnect_ack_of_earlier_connection_completes_nothing(void **state)
 {
 	(void)state;
@@ -154,7 +157,10 @@ static void local_reconnect_request_of_earlier_connection_is_not_executed(void *
 	pair_close_connected(&pair, qps);
 }
 
-/* Both QPs were in RESET before one of them is connected again: a NIC drops all packets of the first connection then. */
+/*
+ * Both QPs were in RESET before one of them is connected again: a NIC drops all packets of the
+ * first connection then.
+ */
 static void local_reconnect_with_same_psns_drops_what_arrived_in_reset(void **state)
 {
 	(void)state;

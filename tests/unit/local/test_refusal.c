@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * A QP is destroyed while its peer sends. The responder refuses each message for the QPN; the requester repeats the messages
- * from the oldest one on. Refusals of the first messages may arrive after their repetition was sent.
+ * A QP is destroyed while its peer sends. The responder refuses each message for the QPN; the
+ * requester repeats the messages from the oldest one on. Refusals of the first messages may arrive
+ * after their repetition was sent.
  */
 
 #include <setjmp.h>
@@ -37,7 +38,9 @@ static void post(enum ibv_wr_opcode opcode, uint64_t wr_id)
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
 }
 
-/* The first message was refused, and the requester waits to repeat it; the others are in the FIFO. */
+/*
+ * The first message was refused, and the requester waits to repeat it; the others are in the FIFO.
+ */
 static void open_refused(enum ibv_wr_opcode opcode)
 {
 	struct ibv_qp *peer;
@@ -94,7 +97,10 @@ static void refused_together(enum ibv_wr_opcode opcode)
 	expect_all_fail();
 }
 
-/* The refusal of the old message 2 arrives when message 1 was repeated. It must not acknowledge message 1. */
+/*
+ * The refusal of the old message 2 arrives when message 1 was repeated. It must not acknowledge
+ * message 1.
+ */
 static void refused_late(enum ibv_wr_opcode opcode)
 {
 	open_refused(opcode);

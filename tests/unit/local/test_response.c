@@ -30,7 +30,10 @@ static void post_read(uint32_t i)
 	assert_int_equal(ibv_post_send(qps[0], &wr, &bad), 0);
 }
 
-/* The responder executes all READs before it sends the first response. The counter of responder resources wraps in between. */
+/*
+ * The responder executes all READs before it sends the first response. The counter of responder
+ * resources wraps in between.
+ */
 static void local_response_of_reads_at_wrap_of_counter_is_complete(void **state)
 {
 	struct local_qp *responder;

@@ -9,10 +9,10 @@
 #include "access_model.h"
 
 /*
- * The protocol that revokes the right to one-sided accesses (docs/memory-safety.md), examined by an exhaustive search of a
- * model (access_model.h). The complete protocol is safe in every reachable state, and every revoking call can return. A
- * protocol that lacks one part, or one assumption, is found unsafe or stuck. ACCESS_MODEL_TRACE=1 prints the steps that
- * lead to what was found.
+ * The protocol that revokes the right to one-sided accesses (docs/memory-safety.md), examined by an
+ * exhaustive search of a model (access_model.h). The complete protocol is safe in every reachable
+ * state, and every revoking call can return. A protocol that lacks one part, or one assumption, is
+ * found unsafe or stuck. ACCESS_MODEL_TRACE=1 prints the steps that lead to what was found.
  */
 
 #define WITH_ALL (WITH_QP | WITH_GONE | WITH_END | WITH_STOP | WITH_HELD | WITH_KILL)

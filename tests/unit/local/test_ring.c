@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The FIFO against a queue: every committed message is read once, in order and complete. A faulty peer has no effect on
- * others.
+ * The FIFO against a queue: every committed message is read once, in order and complete. A faulty
+ * peer has no effect on others.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -161,8 +161,10 @@ static void ring_reserve_without_publish_takes_no_space(void **state)
 	assert_true(take(f, 0));
 }
 
-/* If a reader claims to have read elements that were never written, the writer must not overwrite elements or exceed
- * the ring. */
+/*
+ * If a reader claims to have read elements that were never written, the writer must not overwrite
+ * elements or exceed the ring.
+ */
 static void ring_has_space_invalid_tail_is_ignored(void **state)
 {
 	struct fixture *f = *state;
@@ -228,7 +230,10 @@ static void configure_faults(const char *rules)
 	assert_int_equal(fault_configure(rules, why, sizeof(why)), 0);
 }
 
-/* Otherwise the number of passes would depend on how often the writer tried while the FIFO was full. */
+/*
+ * Otherwise the number of passes would depend on how often the writer tried while the FIFO was
+ * full.
+ */
 static void ring_full_fifo_does_not_pass_fifo_send(void **state)
 {
 	struct fixture *f = *state;
@@ -262,7 +267,10 @@ static struct trace_fifo traced_element(struct trace_ring_reader *reader)
 	return event.fifo;
 }
 
-/* The peer changes an element between its reservation and its event. The payload of the event is what was written. */
+/*
+ * The peer changes an element between its reservation and its event. The payload of the event is
+ * what was written.
+ */
 static void ring_commit_traced_element_changed_by_peer_stays_in_bounds(void **state)
 {
 	struct fixture *f = *state;

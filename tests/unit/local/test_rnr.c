@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * RNR retries of requesters that wait for one SRQ. A receive wakes all of them, and one takes it. The clock is that of the
- * test (meson.build).
+ * RNR retries of requesters that wait for one SRQ. A receive wakes all of them, and one takes it.
+ * The clock is that of the test (meson.build).
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The entries of the shared segment: published objects use the lowest ones, and readers find them by QPN and key. */
+/*
+ * The entries of the shared segment: published objects use the lowest ones, and readers find them
+ * by QPN and key.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -127,7 +130,10 @@ static struct ipc_usage device_total(const struct node *node)
 	return devices->entries[0].total;
 }
 
-/* What a QP transferred stays in the device's entry, and the entry of the QP does not have it any more. */
+/*
+ * What a QP transferred stays in the device's entry, and the entry of the QP does not have it any
+ * more.
+ */
 static void segment_revoked_qp_leaves_usage_to_device(void **state)
 {
 	struct node *node = &pair.nodes[0];
@@ -194,7 +200,9 @@ static void segment_reused_entry_has_another_word(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* While ibv_rereg_mr() waits for the peers, another thread registers an MR, which takes the entry. */
+/*
+ * While ibv_rereg_mr() waits for the peers, another thread registers an MR, which takes the entry.
+ */
 static void segment_moved_mr_is_found(void **state)
 {
 	struct node *node = &pair.nodes[1];
@@ -216,7 +224,10 @@ static void segment_moved_mr_is_found(void **state)
 	assert_int_equal(ibv_dereg_mr(other), 0);
 }
 
-/* Places beyond the tables match no object: the peer's READs and WRITEs of it fail, and it exposes no other memory. */
+/*
+ * Places beyond the tables match no object: the peer's READs and WRITEs of it fail, and it exposes
+ * no other memory.
+ */
 /* All values of one side against all of the other, by the meaning of the attributes. */
 static void segment_permits_onesided_compares_attributes(void **state)
 {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Memory objects of regions: which ones peers map, when they unmap them, and what a false entry does. */
+/*
+ * Memory objects of regions: which ones peers map, when they unmap them, and what a false entry
+ * does.
+ */
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -198,7 +201,10 @@ static void share_regions_of_one_object_share_a_mapping(void **state)
 	close(fd);
 }
 
-/* The initiator did not request the object itself: another peer, here the owner's connection to itself, had done so. */
+/*
+ * The initiator did not request the object itself: another peer, here the owner's connection to
+ * itself, had done so.
+ */
 static void share_of_another_peers_request_is_unmapped_too(void **state)
 {
 	int fd = make_memfd(true);
@@ -277,7 +283,10 @@ static void share_is_not_mapped_with_rlimit_as(void **state)
 	end_region(mr, at, fd);
 }
 
-/* Any process that has the file open can truncate it. The initiator survives and reports what the system call reports. */
+/*
+ * Any process that has the file open can truncate it. The initiator survives and reports what the
+ * system call reports.
+ */
 static void share_truncated_memfd_is_reported(void **state)
 {
 	int fd = make_memfd(false);
@@ -310,7 +319,9 @@ static void share_truncated_memfd_read_is_reported(void **state)
 	end_region(mr, at, fd);
 }
 
-/* Between truncation and growth no access happened: the pages are new ones, for the owner as well. */
+/*
+ * Between truncation and growth no access happened: the pages are new ones, for the owner as well.
+ */
 static void share_regrown_memfd_is_used_again(void **state)
 {
 	int fd = make_memfd(false);
@@ -423,7 +434,10 @@ static void share_file_without_descriptor_is_mapped(void **state)
 	munmap(at, BYTES);
 }
 
-/* A program that has replaced the handler gets no signal of an access to a peer's memory: the accesses are system calls. */
+/*
+ * A program that has replaced the handler gets no signal of an access to a peer's memory: the
+ * accesses are system calls.
+ */
 static void share_memory_is_not_accessed_without_the_handler(void **state)
 {
 	int fds[2] = {make_memfd(false), make_memfd(true)};
@@ -512,7 +526,10 @@ static struct segment_mr *entry_of(const struct ibv_mr *mr)
 								mr->rkey);
 }
 
-/* The owner's entries are not trusted: a range outside of the object, another object, or none is not mapped. */
+/*
+ * The owner's entries are not trusted: a range outside of the object, another object, or none is
+ * not mapped.
+ */
 static void share_false_entries_are_not_used(void **state)
 {
 	int fd = make_memfd(true);

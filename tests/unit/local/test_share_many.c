@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Many regions of one memory object: their publication maps nothing, and their use is one mapping. */
+/*
+ * Many regions of one memory object: their publication maps nothing, and their use is one mapping.
+ */
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* A QP ends within a message or a READ response: the requester's work request fails, and does not wait indefinitely. */
+/*
+ * A QP ends within a message or a READ response: the requester's work request fails, and does not
+ * wait indefinitely.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -114,7 +117,10 @@ static void local_teardown_within_read_response_fails_requester(void **state)
 	for_all_endings(IBV_WR_RDMA_READ);
 }
 
-/* The response had begun, and the application writes to the memory after it has revoked the right to read it. */
+/*
+ * The response had begun, and the application writes to the memory after it has revoked the right
+ * to read it.
+ */
 static void local_teardown_err_ends_read_response(void **state)
 {
 	const uint8_t *got;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* UC: a WRITE that the requester could execute itself does not precede messages that are still in the FIFO. */
+/*
+ * UC: a WRITE that the requester could execute itself does not precede messages that are still in
+ * the FIFO.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,7 +63,10 @@ static void local_uc_order_write_follows_send(void **state)
 	pair_close_connected(&pair, qps);
 }
 
-/* The data of a WRITE with immediate that the requester has executed is in place before its element arrives. */
+/*
+ * The data of a WRITE with immediate that the requester has executed is in place before its element
+ * arrives.
+ */
 static void local_uc_order_write_follows_placed_write_directly(void **state)
 {
 	(void)state;

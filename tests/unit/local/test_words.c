@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* READ and WRITE keep aligned words whole while another thread accesses them: every path on one host. */
+/*
+ * READ and WRITE keep aligned words whole while another thread accesses them: every path on one
+ * host.
+ */
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* A thread that polls the last word of an RDMA WRITE that arrives through the FIFO sees the whole message with it. */
+/*
+ * A thread that polls the last word of an RDMA WRITE that arrives through the FIFO sees the whole
+ * message with it.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>

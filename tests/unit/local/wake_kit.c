@@ -84,7 +84,10 @@ void send_by_doorbell(void)
 	events_sleep(&events, 0);
 }
 
-/* Direct wake-ups are on after the first message. With the second one, the sender requests the descriptor. */
+/*
+ * Direct wake-ups are on after the first message. With the second one, the sender requests the
+ * descriptor.
+ */
 static void turn_on(void)
 {
 	wait_for_channel();

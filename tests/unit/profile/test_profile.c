@@ -46,7 +46,10 @@ static void profile_by_name_finds_whole_names_only(void **state)
 	assert_int_equal(profile_by_name("", 0, &profile), -ENOENT);
 }
 
-/* A built-in value outside the range of a setting could not be reported in the field of the public struct. */
+/*
+ * A built-in value outside the range of a setting could not be reported in the field of the public
+ * struct.
+ */
 static void profile_by_name_values_are_valid_settings(void **state)
 {
 	struct profile profile, copy;

@@ -176,7 +176,9 @@ static int migrate_end(const struct ipc_cm_migrate_end *req)
 	unsigned held_count = fake.held_count;
 
 	assert(fake.is_held[req->channel]);
-	/* Returned events are pushed before the hold of the channel ends; new events stay on hold. */
+	/*
+	 * Returned events are pushed before the hold of the channel ends; new events stay on hold.
+	 */
 	fake.is_held[req->channel] = false;
 	for (uint32_t i = 0; i < req->count; i++)
 		take_back(&req->events[i]);

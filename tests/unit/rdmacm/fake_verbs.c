@@ -6,7 +6,10 @@
 #include "base/librdmacm_calls.h"
 #include "fake_daemon.h"
 
-/* The functions of libibverbs that the rdma_cm needs: one device, and queue pairs that record their transitions. */
+/*
+ * The functions of libibverbs that the rdma_cm needs: one device, and queue pairs that record their
+ * transitions.
+ */
 static struct ibv_device device;
 static struct ibv_context context = {.device = &device};
 static struct ibv_pd pd = {.context = &context};

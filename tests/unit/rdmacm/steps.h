@@ -16,8 +16,8 @@
 #include "fake_daemon.h"
 
 /*
- * Steps that the tests of ids and events share; each asserts success. Channels are non-blocking: events that the fake
- * daemon pushes are available immediately.
+ * Steps that the tests of ids and events share; each asserts success. Channels are non-blocking:
+ * events that the fake daemon pushes are available immediately.
  */
 static inline struct rdma_event_channel *channel_open(void)
 {

@@ -87,8 +87,8 @@ static void *take_one(void *channel)
 }
 
 /*
- * A thread that has received an event may be about to receive the next one. If rdma_get_cm_event() can block, rdma_destroy_id()
- * gives it some time, and then no longer expects it.
+ * A thread that has received an event may be about to receive the next one. If rdma_get_cm_event()
+ * can block, rdma_destroy_id() gives it some time, and then no longer expects it.
  */
 static void rdma_destroy_id_waits_for_blocking_reader_only(void **state)
 {
@@ -297,7 +297,10 @@ static void rdma_get_cm_event_waiting_thread_can_be_cancelled(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* The channel is destroyed before its last id: the daemon destroys the id, and the library frees it later. */
+/*
+ * The channel is destroyed before its last id: the daemon destroys the id, and the library frees it
+ * later.
+ */
 static void rdma_destroy_event_channel_before_its_ids_is_safe(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
@@ -331,7 +334,10 @@ static void rdma_destroy_event_channel_refused_is_repeated(void **state)
 	assert_int_equal(fake_daemon_requests(IPC_CM_DESTROY), destroyed + 1);
 }
 
-/* A thread waits for an event: rping and cmtime destroy their channel then. It continues to wait, and the id remains. */
+/*
+ * A thread waits for an event: rping and cmtime destroy their channel then. It continues to wait,
+ * and the id remains.
+ */
 static void rdma_destroy_event_channel_waits_for_last_reader(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
@@ -358,7 +364,10 @@ static void *destroy_channel(void *channel)
 	return NULL;
 }
 
-/* A thread begins to wait, in error, while the daemon destroys the channel. The handle may belong to another channel afterwards. */
+/*
+ * A thread begins to wait, in error, while the daemon destroys the channel. The handle may belong
+ * to another channel afterwards.
+ */
 static void rdma_destroy_event_channel_is_requested_once(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();

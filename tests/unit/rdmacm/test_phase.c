@@ -175,7 +175,10 @@ static void rcm_cell_every_phase_is_reached(void **test)
 		assert_true(is_reached[phase]);
 }
 
-/* A synchronous rdma_disconnect() waits only while an event can end the wait: each last event ends such a phase. */
+/*
+ * A synchronous rdma_disconnect() waits only while an event can end the wait: each last event ends
+ * such a phase.
+ */
 static void rcm_cell_last_event_ends_wait_for_end(void **test)
 {
 	static const enum rcm_input last[] = {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the library itself decides by the phase of an id, for each phase: the result of rdma_accept() and rdma_get_request(), whether
- * rdma_disconnect() of a synchronous id waits for an event, and which events are reported. The fake daemon accepts every request,
- * so each error is the library's.
+ * What the library itself decides by the phase of an id, for each phase: the result of
+ * rdma_accept() and rdma_get_request(), whether rdma_disconnect() of a synchronous id waits for an
+ * event, and which events are reported. The fake daemon accepts every request, so each error is the
+ * library's.
  */
 #include "steps.h"
 
@@ -443,7 +444,10 @@ static void rdma_disconnect_waits_depending_on_phase(void **state)
 	assert_true(is_right);
 }
 
-/* Pushes an event of each type in turn to a new id in the phase; returns the reported ones as a mask. */
+/*
+ * Pushes an event of each type in turn to a new id in the phase; returns the reported ones as a
+ * mask.
+ */
 static unsigned reported_events(const struct expected *expected)
 {
 	static const enum rdma_cm_event_type types[] = {

@@ -9,7 +9,10 @@
 #include "expect.h"
 #include "roce/qp.h"
 
-/* The ACK of a message for an application that waits for completion events waits for its reply (docs/adr/0063). */
+/*
+ * The ACK of a message for an application that waits for completion events waits for its reply
+ * (docs/adr/0063).
+ */
 
 #define PSN(n)	     psn_add(PEER_FIRST_PSN, (n))
 #define ACK_SYNDROME 0x1f
@@ -117,7 +120,9 @@ static void ack_wait_until_next_message(void **state)
 	expect_nothing(peer);
 	send_message(peer, 1);
 	expect_ack(peer, 1);
-	/* The application has not processed the first one yet: the peer does not wait for replies. */
+	/*
+	 * The application has not processed the first one yet: the peer does not wait for replies.
+	 */
 	send_message(peer, 2);
 	expect_ack(peer, 2);
 	cq_turn_ends(&channel.turns);

@@ -11,7 +11,10 @@
 #include "roce/qp.h"
 #include "wire/aeth.h"
 
-/* Packets that are sent ahead of those with lower PSNs (docs/adr/0062): the requester, and the responder. */
+/*
+ * Packets that are sent ahead of those with lower PSNs (docs/adr/0062): the requester, and the
+ * responder.
+ */
 
 #define PSN(n)	       psn_add(PEER_FIRST_PSN, (n))
 #define OWN_PSN(n)     psn_add(PEER_SECOND_PSN, (n))
@@ -104,7 +107,10 @@ static const uint8_t none_ahead[PAIRS * PAIR_PACKETS] = {0};
 static const uint8_t by_length[PAIRS * PAIR_PACKETS] = {0, 1, 3, 4, 6, 7, 2, 5, 8};
 static const uint8_t long_ahead[PAIRS * PAIR_PACKETS] = {0, 0, 1, 1, 1, 1};
 
-/* The peer's ACKs determine the order: it may be any implementation, and another one after a migration. */
+/*
+ * The peer's ACKs determine the order: it may be any implementation, and another one after a
+ * migration.
+ */
 static void requester_sends_ahead_if_last_ack_permits_it(void **state)
 {
 	struct peer *peer = *state;
@@ -133,7 +139,10 @@ static void requester_ignores_permission_of_stale_ack(void **state)
 	expect_order(peer, 0, in_order, none_ahead, PAIRS * PAIR_PACKETS);
 }
 
-/* Posts pairs whose packets are in order, an ACK that permits more, and pairs whose packets are sent ahead. */
+/*
+ * Posts pairs whose packets are in order, an ACK that permits more, and pairs whose packets are
+ * sent ahead.
+ */
 static void post_ahead(struct peer *peer)
 {
 	post_pairs(peer);
@@ -159,7 +168,10 @@ static void requester_retransmits_in_order(void **state)
 	expect_order(peer, sent, rest, none_ahead, 5);
 }
 
-/* The bursts of packets that overtake others: a loss of the first one is repaired by everything up to its last packet. */
+/*
+ * The bursts of packets that overtake others: a loss of the first one is repaired by everything up
+ * to its last packet.
+ */
 static void bursts_pkts_contains_packets_between(void **state)
 {
 	struct peer *peer = *state;
@@ -213,7 +225,10 @@ static void responder_keeps_packets_sent_ahead(void **state)
 	assert_int_equal(peer_counter(peer, ROCE_SEQUENCE_NAKS_SENT), 0);
 }
 
-/* A packet that was not sent ahead shows that those before it are lost: also if others were sent ahead of them. */
+/*
+ * A packet that was not sent ahead shows that those before it are lost: also if others were sent
+ * ahead of them.
+ */
 static void responder_reports_loss_among_packets_sent_ahead(void **state)
 {
 	struct peer *peer = *state;
@@ -251,7 +266,10 @@ static void responder_of_unknown_flow_ignores_bit(void **state)
 	expect_aeth(peer, 0, ACK_SYNDROME, true);
 }
 
-/* A peer that fills the memory of the reorder buffers does not stop the others, which then send in order. */
+/*
+ * A peer that fills the memory of the reorder buffers does not stop the others, which then send in
+ * order.
+ */
 static void responder_with_full_buffers_permits_nothing_ahead(void **state)
 {
 	struct peer *peer = *state;
@@ -273,7 +291,10 @@ static void responder_with_full_buffers_permits_nothing_ahead(void **state)
 	*reorder_bytes -= 2 * FULL_BYTES;
 }
 
-/* The PSNs of READ responses are used: a request with one of them is dropped, and not executed when the PSNs wrap around. */
+/*
+ * The PSNs of READ responses are used: a request with one of them is dropped, and not executed when
+ * the PSNs wrap around.
+ */
 static void responder_drops_requests_with_psns_of_responses(void **state)
 {
 	struct peer *peer = *state;
@@ -292,7 +313,10 @@ static void responder_drops_requests_with_psns_of_responses(void **state)
 	assert_int_equal(roce_of(&peer->node->engine)->reorder_bytes, 0);
 }
 
-/* A retransmission that overtakes what was lost shows the next loss at once, also of a packet that was sent ahead before. */
+/*
+ * A retransmission that overtakes what was lost shows the next loss at once, also of a packet that
+ * was sent ahead before.
+ */
 static void responder_reports_loss_after_copy_of_packet_sent_ahead(void **state)
 {
 	struct peer *peer = *state;
@@ -394,7 +418,10 @@ static void expect_read(const struct peer *peer, uint32_t wr, uint32_t first)
 		assert_int_equal(at[i], first + i / PEER_MTU + 1);
 }
 
-/* Responses that arrive ahead are stored, and complete their READs when the others have arrived. They acknowledge the SEND. */
+/*
+ * Responses that arrive ahead are stored, and complete their READs when the others have arrived.
+ * They acknowledge the SEND.
+ */
 static void requester_keeps_read_responses_sent_ahead(void **state)
 {
 	static const uint8_t order[] = {0, 2, 4, 6, 1, 5};
@@ -434,7 +461,9 @@ static void requester_keeps_read_responses_sent_ahead(void **state)
 	assert_int_equal(peer_counter(peer, ROCE_DROPPED_RESPONSE), 1);
 }
 
-/* A response that was not sent ahead shows a loss, and those that were kept need not arrive again. */
+/*
+ * A response that was not sent ahead shows a loss, and those that were kept need not arrive again.
+ */
 static void requester_requests_again_what_precedes_kept_responses(void **state)
 {
 	struct peer *peer = *state;
@@ -464,7 +493,10 @@ static void requester_requests_again_what_precedes_kept_responses(void **state)
 	expect_read(peer, 2, 4);
 }
 
-/* Responses that the peer should not send are dropped: of the wrong length, to a SEND, repeated, never requested. */
+/*
+ * Responses that the peer should not send are dropped: of the wrong length, to a SEND, repeated,
+ * never requested.
+ */
 static void requester_drops_wrong_responses_sent_ahead(void **state)
 {
 	struct peer *peer = *state;
@@ -496,7 +528,10 @@ static void set_port(struct peer *peer, uint16_t port)
 	icrc_flow_init(&peer->flow, peer_gid, peer->node->gid, port, PACKET_UDP_PORT);
 }
 
-/* A forger does not know the source port. Responses and ACKs that are not expected do not make its own one known. */
+/*
+ * A forger does not know the source port. Responses and ACKs that are not expected do not make its
+ * own one known.
+ */
 static void requester_drops_responses_ahead_from_other_port(void **state)
 {
 	struct peer *peer = *state;
@@ -518,7 +553,10 @@ static void requester_drops_responses_ahead_from_other_port(void **state)
 	assert_int_equal(peer_counter(peer, ROCE_RECEIVED_AHEAD), 1);
 }
 
-/* The responses to two READs: the first and last packets have an AETH, and are sent before the middle ones. */
+/*
+ * The responses to two READs: the first and last packets have an AETH, and are sent before the
+ * middle ones.
+ */
 static void responder_sends_read_responses_ahead_if_request_permits_it(void **state)
 {
 	static const uint8_t orders[][2 * READ_PACKETS] = {{0, 1, 2, 3, 4, 5}, {0, 2, 3, 5, 1, 4}};

@@ -99,7 +99,10 @@ static void cc_max_cwnd_pkts_follows_receive_buffer(void **state)
 	assert_int_equal(cc_max_cwnd_pkts(100 * (1024 + 256), 1024), 100);
 }
 
-/* Without a measured round-trip time the window stays at rxe's; with one and no queue it grows to the maximum. */
+/*
+ * Without a measured round-trip time the window stays at rxe's; with one and no queue it grows to
+ * the maximum.
+ */
 static void cc_westwood_without_queue_grows_above_initial_window(void **state)
 {
 	struct line line;
@@ -140,7 +143,10 @@ static void cc_westwood_rtt_of_twice_min_stops_growth_if_peer_does_not_buffer(vo
 	assert_true(line.cc.cwnd_pkts > CC_LIMIT_PKTS);
 }
 
-/* Another sender fills the queue. To get the same share, the window grows until packets are lost, as that sender's does. */
+/*
+ * Another sender fills the queue. To get the same share, the window grows until packets are lost,
+ * as that sender's does.
+ */
 static void cc_westwood_rtt_of_twice_min_ends_slow_start(void **state)
 {
 	struct line line;
@@ -198,7 +204,10 @@ static void cc_westwood_congestion_shrinks_to_bandwidth_delay_product(void **sta
 		line_rtt(&line, 1600 * MS / 1000);
 	before = line.cc.cwnd_pkts;
 	line_lose(&line);
-	/* 133 % of the minimum is without a queue: 133 / 160 of the window; the average is a little above 1.6 ms. */
+	/*
+	 * 133 % of the minimum is without a queue: 133 / 160 of the window; the average is a little
+	 * above 1.6 ms.
+	 */
 	assert_in_range(line.cc.cwnd_pkts, before * 78 / 100, before * 84 / 100);
 	/* Never below 70 %, and once per window in flight. */
 	before = line.cc.cwnd_pkts;
@@ -287,7 +296,10 @@ static void cc_ecn_reduces_once_per_window(void **state)
 	}
 }
 
-/* Repeated marks reduce the window below the minimum after losses; a loss or a timeout does not increase it. */
+/*
+ * Repeated marks reduce the window below the minimum after losses; a loss or a timeout does not
+ * increase it.
+ */
 static void cc_ecn_reduces_window_to_one_packet(void **state)
 {
 	static const struct cc_ops *const all[] = {&cc_westwood, &cc_newreno};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* UD packets: the packet of a send, the checks of received packets, and bounds of the memory that packets can use. */
+/*
+ * UD packets: the packet of a send, the checks of received packets, and bounds of the memory that
+ * packets can use.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -474,7 +477,10 @@ static void roce_datagram_run_idle_link_is_polled_rarely(void **state)
 	WITH_LOCKS(engine, roce_set_link(engine, link, clock_at, &now_ns));
 }
 
-/* The engine thread calls link_recv() again only if the descriptor is readable, or if the application must not wait for it. */
+/*
+ * The engine thread calls link_recv() again only if the descriptor is readable, or if the
+ * application must not wait for it.
+ */
 static void roce_datagram_run_in_waiting_thread_reads_link_once(void **state)
 {
 	struct peer *peer = *state;

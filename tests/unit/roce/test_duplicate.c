@@ -73,7 +73,10 @@ static void responder_duplicate_atomic_is_executed_once(void **state)
 	expect_word_and_close(peer, 50);
 }
 
-/* The counter of stored results wraps between the atomics. Their responses are sent before the duplicates arrive. */
+/*
+ * The counter of stored results wraps between the atomics. Their responses are sent before the
+ * duplicates arrive.
+ */
 static void responder_duplicate_atomic_at_wrap_of_counter_is_executed_once(void **state)
 {
 	enum { READS = 3 }; /* not a power of two */

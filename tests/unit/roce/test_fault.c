@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The conditions of the fault points of packets, and the actions reorder, mark and rate, in virtual time. */
+/*
+ * The conditions of the fault points of packets, and the actions reorder, mark and rate, in virtual
+ * time.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

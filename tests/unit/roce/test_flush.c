@@ -54,8 +54,10 @@ static void expect_done(struct peer *peer, uint32_t psn, uint32_t msn)
 	assert_int_equal(packet.payload_bytes, 0);
 }
 
-/* The response is that of a READ without data, and is repeated for a duplicate; the present contents of the memory do
- * not matter. */
+/*
+ * The response is that of a READ without data, and is repeated for a duplicate; the present
+ * contents of the memory do not matter.
+ */
 static void responder_flush_and_atomic_write_duplicate_is_executed_once(void **state)
 {
 	struct peer *peer = *state;

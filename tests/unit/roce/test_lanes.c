@@ -9,7 +9,9 @@
 
 #include "roce/lanes.h"
 
-/* The order of the packets of a batch, which are all ahead, all in order, or of several sequences. */
+/*
+ * The order of the packets of a batch, which are all ahead, all in order, or of several sequences.
+ */
 
 #define LONG  1052u
 #define SHORT 32u
@@ -143,7 +145,10 @@ static void lanes_begin_forgets_ranges(void **state)
 	expect_lane(&lanes, &range, LONG, false, 0, false);
 }
 
-/* An ACK and packets of other queue pairs that have one lane each follow, the longest first, so that few bursts are needed. */
+/*
+ * An ACK and packets of other queue pairs that have one lane each follow, the longest first, so
+ * that few bursts are needed.
+ */
 static void lanes_order_puts_other_lanes_behind(void **state)
 {
 	static const uint8_t want[] = {2, 4, 3, 5, 1, 0};
@@ -163,7 +168,9 @@ static void lanes_order_puts_other_lanes_behind(void **state)
 	assert_true(lanes_order(&lanes, lane_of, 6, order));
 	assert_memory_equal(order, want, sizeof(want));
 	assert_int_equal(lanes.count, 4);
-	/* The end of the burst before it, as the second packet is shorter and the third is longer. */
+	/*
+	 * The end of the burst before it, as the second packet is shorter and the third is longer.
+	 */
 	lanes_begin(&lanes);
 	lane_of[0] = (uint8_t)lanes_join(&lanes, &requests, &path, LONG, false, &is_ahead);
 	lane_of[1] = (uint8_t)lanes_join(&lanes, &acks, &path, ACK, false, &is_ahead);
@@ -179,8 +186,8 @@ static void lanes_order_puts_other_lanes_behind(void **state)
 }
 
 /*
- * Random packets: a packet is marked as ahead if and only if one of its sequence that precedes it is sent later, and no packet
- * that may not overtake does.
+ * Random packets: a packet is marked as ahead if and only if one of its sequence that precedes it
+ * is sent later, and no packet that may not overtake does.
  */
 static void lanes_order_marks_overtaking_packets(void **state)
 {
@@ -214,7 +221,10 @@ static void lanes_order_marks_overtaking_packets(void **state)
 					     place[before] > place[i];
 			assert_int_equal(is_ahead[i], overtakes);
 			assert_true(may_overtake[i] || !overtakes);
-			/* The packets of a lane are sent together, in the order in which they joined it. */
+			/*
+			 * The packets of a lane are sent together, in the order in which they
+			 * joined it.
+			 */
 			for (int before = 0; before < i; before++)
 				assert_true(lane_of[before] != lane_of[i] ||
 					    (place[before] < place[i] &&

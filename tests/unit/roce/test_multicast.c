@@ -129,7 +129,10 @@ static void roce_multicast_receive_without_member_is_counted(void **state)
 #undef DROPS
 }
 
-/* A socket may receive packets of groups that other processes joined, and of groups on other interfaces. */
+/*
+ * A socket may receive packets of groups that other processes joined, and of groups on other
+ * interfaces.
+ */
 static void roce_multicast_receive_group_of_other_process_is_dropped(void **state)
 {
 	struct peer *peer = *state;

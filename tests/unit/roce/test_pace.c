@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The window of UC and UD: its states, VENDOR_ACKs, peers that send none, and a receiver whose socket is small. */
+/*
+ * The window of UC and UD: its states, VENDOR_ACKs, peers that send none, and a receiver whose
+ * socket is small.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +19,10 @@
 #define WINDOW 8u
 #define ASK    (WINDOW / PACE_ASKS)
 
-/* Sends until the window is full; returns how many packets. The PSN is the number of the packet, from 1. */
+/*
+ * Sends until the window is full; returns how many packets. The PSN is the number of the packet,
+ * from 1.
+ */
 static uint32_t fill(struct pace *pace, uint64_t now_ns, uint64_t *retry_ns)
 {
 	uint32_t n = 0;
@@ -60,7 +66,10 @@ static void pace_on_ack_opens_window(void **state)
 	assert_int_equal(pace.state, PACE_WINDOW);
 	assert_int_equal(fill(&pace, 2 * MS, &retry_ns), ASK);
 	assert_int_equal(retry_ns, 2 * MS + PACE_TIMEOUT_NS);
-	/* The third request is acknowledged, the reply to the second was lost; a duplicate changes nothing. */
+	/*
+	 * The third request is acknowledged, the reply to the second was lost; a duplicate changes
+	 * nothing.
+	 */
 	assert_true(pace_on_ack(&pace, 3 * ASK));
 	assert_false(pace_on_ack(&pace, 3 * ASK));
 	assert_false(pace_on_ack(&pace, 2 * ASK));
@@ -141,7 +150,10 @@ static int close_peer(void **state)
 	return 0;
 }
 
-/* Receives the packets of the queue pair. Returns their number and the PSN of the last one with AckReq. */
+/*
+ * Receives the packets of the queue pair. Returns their number and the PSN of the last one with
+ * AckReq.
+ */
 static uint32_t drain_sent(struct peer *peer, uint32_t *asked_psn)
 {
 	struct packet packet;
@@ -283,7 +295,10 @@ static void responder_uc_ack_request_gets_vendor_ack(void **state)
 	assert_false(peer_next(peer, &packet));
 }
 
-/* The receive queue is empty, and no application polls: the reply waits for VENDOR_ACK_WAIT_NS or for receives. */
+/*
+ * The receive queue is empty, and no application polls: the reply waits for VENDOR_ACK_WAIT_NS or
+ * for receives.
+ */
 static void vendor_ack_send_waits_for_receives(void **state)
 {
 	struct peer *peer = *state;
@@ -398,7 +413,10 @@ static void roce_datagram_receive_wrong_qkey_gets_no_vendor_ack(void **state)
 	assert_int_equal(ack.src_qpn, peer->qp->qp_num);
 }
 
-/* Linux's rxe sets AckReq in the last packet of each message, also of UC and UD, and never sets MigReq. */
+/*
+ * Linux's rxe sets AckReq in the last packet of each message, also of UC and UD, and never sets
+ * MigReq.
+ */
 static void responder_uc_ack_request_of_rxe_gets_no_vendor_ack(void **state)
 {
 	struct peer *peer = *state;
@@ -435,7 +453,10 @@ static void roce_datagram_receive_ack_request_of_rxe_gets_no_vendor_ack(void **s
 	assert_int_equal(peer_counter(peer, ROCE_VENDOR_ACKS_SENT), 0);
 }
 
-/* Two hosts. The receiving process is not scheduled for most of the time, and its socket holds little. */
+/*
+ * Two hosts. The receiving process is not scheduled for most of the time, and its socket holds
+ * little.
+ */
 #define MESSAGES      600u
 #define MESSAGE_BYTES 2048u
 #define SOCKET_PKTS   300u

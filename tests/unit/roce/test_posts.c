@@ -16,7 +16,10 @@
 #define POSTS	(AT_ONCE + 3)
 /* Runs without posts after which the application is not expected to post many WRs again. */
 #define IDLE_RUNS 64
-/* Calls without a run after which each further one counts as a poll, and polls after which the application is taken for spinning. */
+/*
+ * Calls without a run after which each further one counts as a poll, and polls after which the
+ * application is taken for spinning.
+ */
 #define SUCCESSION 32
 #define SPIN_POLLS 256
 #define BYTES	   64
@@ -120,7 +123,10 @@ static void run_idle(struct peer *peer, int runs)
 		WITH_LOCKS(&peer->node->engine, roce_transport.run(&peer->node->engine));
 }
 
-/* An application that posts many WRs after a run does so after the next runs, too, unless it has only polled for a while. */
+/*
+ * An application that posts many WRs after a run does so after the next runs, too, unless it has
+ * only polled for a while.
+ */
 static void roce_posts_after_many_posts_wait_from_first_one(void **state)
 {
 	struct peer *peer = *state;
@@ -274,7 +280,10 @@ static void expect_success(struct peer *peer, int count)
 	assert_false(world_poll(peer->node->send_cq, &wc));
 }
 
-/* The application may exit when it has polled the completions. UC completes without an ACK, and so does UD. */
+/*
+ * The application may exit when it has polled the completions. UC completes without an ACK, and so
+ * does UD.
+ */
 static void roce_posts_without_ack_complete_when_they_were_sent(void **state)
 {
 	struct peer *peer = *state;

@@ -14,7 +14,10 @@
 #include "wire/icrc.h"
 #include "wire/psn.h"
 
-/* Shorter than the first retransmission timeout, so that no other copy of the packet is sent in between. */
+/*
+ * Shorter than the first retransmission timeout, so that no other copy of the packet is sent in
+ * between.
+ */
 #define DELAY	   "delay=5ms:nth=1"
 #define MS	   UINT64_C(1000000)
 #define STEP_NS	   (MS / 20)
@@ -215,7 +218,10 @@ static void roce_probe_delayed_packet_is_sent_after_its_successor(void **state)
 	assert_int_equal(roce_of(&peer.node->engine)->delayed_count, 0);
 }
 
-/* A message of several packets is committed to the batch as a whole, which the link could send as one GSO burst. */
+/*
+ * A message of several packets is committed to the batch as a whole, which the link could send as
+ * one GSO burst.
+ */
 static void roce_probe_packet_of_message_passes_point(void **state)
 {
 	struct packet packet;

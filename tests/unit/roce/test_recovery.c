@@ -9,7 +9,10 @@
 #include "roce/qp.h"
 #include "wire/aeth.h"
 
-/* The requester after a loss: which packets are retransmitted, to peers with and without a reorder buffer. */
+/*
+ * The requester after a loss: which packets are retransmitted, to peers with and without a reorder
+ * buffer.
+ */
 
 #define PSN(n)		psn_add(PEER_SECOND_PSN, (n))
 #define ACK_SYNDROME	0x1f
@@ -81,8 +84,10 @@ static void expect_nothing(struct peer *peer)
 	assert_false(peer_next(peer, &packet));
 }
 
-/* The first window is outstanding and round-trip times are known. The outstanding packets begin at the returned
- * number. */
+/*
+ * The first window is outstanding and round-trip times are known. The outstanding packets begin at
+ * the returned number.
+ */
 static uint32_t start(struct peer *peer)
 {
 	peer_post_send(peer, IBV_WR_RDMA_WRITE, MESSAGE_PACKETS * PEER_MTU, 0);
@@ -159,8 +164,10 @@ static void recovery_peer_without_reorder_buffer_gets_everything(void **state)
 	first = end;
 	while (peer_next(peer, &packet))
 		end = psn_sub(packet.psn, PSN(0)) + 1;
-	/* The next loss is repaired by go-back-N within the window; after the following one selective repeat is tried
-	 * again. */
+	/*
+	 * The next loss is repaired by go-back-N within the window; after the following one
+	 * selective repeat is tried again.
+	 */
 	response(peer, first + 9, NAK_SEQUENCE);
 	expect_packets(peer, first + 9, first + 39);
 	while (peer_next(peer, &packet))
@@ -186,8 +193,10 @@ static void recovery_second_nak_of_same_psn_shows_no_reorder_buffer(void **state
 	expect_packets(peer, first + 6, end);
 }
 
-/* The first two packets, of which the first has a RETH, form one GSO burst; the other packets of the first window
- * another. */
+/*
+ * The first two packets, of which the first has a RETH, form one GSO burst; the other packets of
+ * the first window another.
+ */
 static void recovery_lost_gso_train_is_retransmitted_whole(void **state)
 {
 	struct peer *peer = *state;
@@ -391,8 +400,8 @@ static void recovery_wait_after_rnr_nak_is_not_measured(void **state)
 }
 
 /*
- * The first packet of a connection is lost several times, and acknowledged after a short round trip. The next loss is recovered by
- * retransmission timeouts, which use no retry.
+ * The first packet of a connection is lost several times, and acknowledged after a short round
+ * trip. The next loss is recovered by retransmission timeouts, which use no retry.
  */
 static void recovery_losses_of_first_packet_do_not_extend_timeout(void **state)
 {

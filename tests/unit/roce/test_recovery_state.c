@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Loss recovery's state machine, its classification of events, and docs/recovery-states.md, which is generated from it.
+ * Loss recovery's state machine, its classification of events, and docs/recovery-states.md, which
+ * is generated from it.
  *
  *	test-roce-recovery_state --write	writes docs/recovery-states.md
  */

@@ -193,7 +193,10 @@ static void reorder_rnr_nak_empties_buffer(void **state)
 	struct packet send = {.opcode = OPCODE(RC, SEND_ONLY), .psn = PSN(1), .wants_ack = true};
 	uint8_t byte = 9;
 
-	/* Buffered, and rejected when it is executed: the packets after it are removed from the buffer. */
+	/*
+	 * Buffered, and rejected when it is executed: the packets after it are removed from the
+	 * buffer.
+	 */
 	peer_send(peer, send, &byte, 1);
 	peer_write_byte(peer, false, 2);
 	expect_aeth(peer, 0, NAK_SEQUENCE, 0);

@@ -335,8 +335,10 @@ static void requester_atomic_has_operands(void **state)
 	assert_int_equal(packet.swap_or_add, 5);
 }
 
-/* Completed only by the response of a READ without data; an ACK for following requests means that the response was
- * lost. */
+/*
+ * Completed only by the response of a READ without data; an ACK for following requests means that
+ * the response was lost.
+ */
 static void requester_flush_and_atomic_write_complete_by_their_response(void **state)
 {
 	struct peer *peer = *state;

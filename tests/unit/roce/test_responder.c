@@ -205,7 +205,10 @@ static void responder_reads_above_depth_get_nak(void **state)
 	expect_aeth(peer, PSN(2), 0x61, 2);
 }
 
-/* Cases that end with a NAK and the QP in ERR: a valid first packet, or NOTHING, and an invalid one. */
+/*
+ * Cases that end with a NAK and the QP in ERR: a valid first packet, or NOTHING, and an invalid
+ * one.
+ */
 struct bad_case {
 	const char *name;
 	uint8_t before;
@@ -350,7 +353,9 @@ static void responder_responses_before_nak_are_sent_again(void **state)
 	assert_int_equal(packet.atomic_original, 0);
 	expect_aeth(peer, PSN(2), 0x62, 2);
 	assert_int_equal(*(uint64_t *)(void *)peer->node->buf, 1);
-	/* Requests that were never accepted are not executed, and deregistered memory is not read. */
+	/*
+	 * Requests that were never accepted are not executed, and deregistered memory is not read.
+	 */
 	read.psn = PSN(3);
 	peer_send(peer, read, NULL, 0);
 	expect_aeth(peer, PSN(2), 0x62, 2);
@@ -434,8 +439,8 @@ static void responder_wrong_destination_is_dropped_and_counted(void **state)
 	peer->flow = flow;
 	assert_int_equal(peer_counter(peer, ROCE_DROPPED_ADDRESS), 1);
 	/*
-	 * Any bit changed after the ICRC was computed. BTH byte 4 is not covered, and P_Key, QPN and opcode are checked
-	 * before.
+	 * Any bit changed after the ICRC was computed. BTH byte 4 is not covered, and P_Key, QPN
+	 * and opcode are checked before.
 	 */
 	for (size_t at = 8; at < BTH_BYTES + 16 + 4 + ICRC_BYTES; at++)
 		peer_send_spoilt(peer, good, bytes, 4, at, 0x10, false);

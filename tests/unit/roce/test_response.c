@@ -78,7 +78,10 @@ static void roce_run_spinning_application_delays_ack(void **state)
 	peer_send(peer, write_only(peer, PSN(0), 4), bytes, 4);
 	run_once(peer);
 	assert_false(peer_next(peer, &packet));
-	/* A thread that replies soon does not run the transport again for the ACK; an engine that would sleep does. */
+	/*
+	 * A thread that replies soon does not run the transport again for the ACK; an engine that
+	 * would sleep does.
+	 */
 	WITH_LOCKS(&peer->node->engine,
 		   assert_false(roce_transport.sleep(&peer->node->engine, true)));
 	peer->node->engine.is_inline = false;
@@ -88,7 +91,10 @@ static void roce_run_spinning_application_delays_ack(void **state)
 	run_once(peer);
 	assert_true(peer_next(peer, &packet));
 	assert_int_equal(packet.opcode, OPCODE(RC, ACK));
-	/* The pending ACK is sent with the next message, and before it: a reply completes after the request that it answers. */
+	/*
+	 * The pending ACK is sent with the next message, and before it: a reply completes after the
+	 * request that it answers.
+	 */
 	peer_send(peer, write_only(peer, PSN(1), 4), bytes, 4);
 	run_once(peer);
 	assert_false(peer_next(peer, &packet));
@@ -96,7 +102,10 @@ static void roce_run_spinning_application_delays_ack(void **state)
 	expect_aeth(peer, PSN(1), ACK_SYNDROME, 2);
 	assert_true(peer_next(peer, &packet));
 	assert_int_equal(packet.opcode, OPCODE(RC, SEND_ONLY));
-	/* A NAK is sent immediately, and so is an ACK if the application does not poll continuously. */
+	/*
+	 * A NAK is sent immediately, and so is an ACK if the application does not poll
+	 * continuously.
+	 */
 	peer_send(peer, write_only(peer, PSN(3), 4), bytes, 4);
 	run_once(peer);
 	expect_aeth(peer, PSN(2), NAK_SEQUENCE, 2);
@@ -122,7 +131,10 @@ static void roce_kick_puts_ack_behind_send_for_peer_of_this_project(void **state
 	expect_aeth(peer, PSN(0), ACK_SYNDROME, 1);
 }
 
-/* The last packet of a SEND makes the peer's receive complete, and the ACK completes the request that was received before. */
+/*
+ * The last packet of a SEND makes the peer's receive complete, and the ACK completes the request
+ * that was received before.
+ */
 static void roce_kick_puts_ack_before_last_packet_of_send(void **state)
 {
 	static const uint8_t wanted[] = {OPCODE(RC, SEND_FIRST), OPCODE(RC, ACK),

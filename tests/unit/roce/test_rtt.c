@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Round-trip times: RFC 6298's estimator, the minimum filter, and samples of retransmitted packets. */
+/*
+ * Round-trip times: RFC 6298's estimator, the minimum filter, and samples of retransmitted packets.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +45,10 @@ static void rtt_rto_ns_has_minimum(void **state)
 	assert_true(rtt.srtt_ns > 0);
 }
 
-/* The minimum is valid for its period and the next one: then a longer round-trip time of the path is used. */
+/*
+ * The minimum is valid for its period and the next one: then a longer round-trip time of the path
+ * is used.
+ */
 static void rtt_min_ns_expires_after_two_periods(void **state)
 {
 	struct rtt rtt = {0};
@@ -106,7 +111,10 @@ static void rtt_add_upper_bound_changes_rto_only(void **state)
 	assert_int_equal(rtt_rto_ns(&rtt, 0), 12 * MS);
 }
 
-/* Each bound may contain the backoff of lost copies, or an outage: the shortest one contains least of them. */
+/*
+ * Each bound may contain the backoff of lost copies, or an outage: the shortest one contains least
+ * of them.
+ */
 static void rtt_add_upper_bound_minimum_counts(void **state)
 {
 	struct rtt rtt = {0};

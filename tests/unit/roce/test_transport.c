@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The other functions of the transport: binding, sleeping, counters; and connections that it refuses. */
+/*
+ * The other functions of the transport: binding, sleeping, counters; and connections that it
+ * refuses.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -134,7 +137,10 @@ static void roce_bind_without_link_fails(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* Every device except `lo` has link-local addresses: between two devices of this host lo carries the packets. */
+/*
+ * Every device except `lo` has link-local addresses: between two devices of this host lo carries
+ * the packets.
+ */
 static void roce_bind_link_local_of_same_host_uses_loopback(void **state)
 {
 	static const uint8_t local[GID_BYTES] = {0xfe, 0x80, [15] = 1};
@@ -185,8 +191,9 @@ static void send_only(struct peer *peer, const void *payload, size_t bytes)
 }
 
 /*
- * As local_reconnect_with_same_psns_drops_what_arrived_in_reset: programs such as Apache brpc use the PSN 0 for each connection of
- * the same QPs. A NIC drops what arrives in RESET and INIT; here it waits in the socket until the engine runs.
+ * As local_reconnect_with_same_psns_drops_what_arrived_in_reset: programs such as Apache brpc use
+ * the PSN 0 for each connection of the same QPs. A NIC drops what arrives in RESET and INIT; here
+ * it waits in the socket until the engine runs.
  */
 static void roce_bind_with_same_psn_drops_what_arrived_in_reset(void **state)
 {
@@ -267,8 +274,10 @@ static void roce_kick_invalid_uc_send_fails_alone(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* More work than one run permits: the engine thread processes the rest. It must not sleep, and is woken if no thread
- * polls. */
+/*
+ * More work than one run permits: the engine thread processes the rest. It must not sleep, and is
+ * woken if no thread polls.
+ */
 static void roce_sleep_pending_work_prevents_sleep(void **state)
 {
 	struct peer *peer = *state;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* WRs that are sent as several WRITE Only packets (docs/adr/0056): at the requester, and at the responder. */
+/*
+ * WRs that are sent as several WRITE Only packets (docs/adr/0056): at the requester, and at the
+ * responder.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +78,10 @@ static void part_exchange_first(struct peer *peer)
 	part_expect_done(peer, IBV_WR_SEND);
 }
 
-/* The peer may have another path MTU: it refuses the first packet of this message, as it refuses that of a NIC. */
+/*
+ * The peer may have another path MTU: it refuses the first packet of this message, as it refuses
+ * that of a NIC.
+ */
 static void requester_first_write_of_several_packets_is_one_message(void **state)
 {
 	static const uint8_t opcodes[] = {OPCODE(RC, WRITE_FIRST), OPCODE(RC, WRITE_MIDDLE),

@@ -11,8 +11,10 @@
 #include "expect.h"
 #include "wire/aeth.h"
 
-/* XRC, packet by packet (IBA A14): which SRQ a request uses, and the effect of destroying an SRQ on outstanding
- * messages. */
+/*
+ * XRC, packet by packet (IBA A14): which SRQ a request uses, and the effect of destroying an SRQ on
+ * outstanding messages.
+ */
 
 #define ALL	     (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 #define PSN(n)	     psn_add(PEER_FIRST_PSN, (n))

@@ -259,7 +259,10 @@ static void xrc_forward_executor_invalid_attach_creates_no_executor(void **state
 	assert_int_equal(peer->node->buf[0], 0);
 }
 
-/* A process that is rejected while the channel is full must be notified later, or it would wait indefinitely. */
+/*
+ * A process that is rejected while the channel is full must be notified later, or it would wait
+ * indefinitely.
+ */
 static void request_without_executor_is_reported_when_there_is_space(void **state)
 {
 	struct peer *peer = *state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The state machines of XRC forwarding, and docs/xrc-forward-states.md, which is generated from them.
+ * The state machines of XRC forwarding, and docs/xrc-forward-states.md, which is generated from
+ * them.
  *
  *	test-roce-xrc_forward_state --write	writes docs/xrc-forward-states.md
  */

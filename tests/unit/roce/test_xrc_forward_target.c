@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* XRC at the XRC target QP process: the requests that it forwards, and the responses that it sends. */
+/*
+ * XRC at the XRC target QP process: the requests that it forwards, and the responses that it sends.
+ */
 
 #include "xrc_forward_kit.h"
 #include "../../with_locks.h"
@@ -90,7 +92,10 @@ static void xrc_forward_target_no_response_is_sent_during_burst(void **state)
 	kit_request(peer, OPCODE_WRITE_ONLY, PSN(1), SRQN(OTHER), 8);
 	second = expect_request(OTHER, PSN(1));
 	assert_int_equal(second->request.burst, first->request.burst);
-	/* Its own waits, a third process's waits, what was lost is not asked for, and a duplicate has no answer. */
+	/*
+	 * Its own waits, a third process's waits, what was lost is not asked for, and a duplicate
+	 * has no answer.
+	 */
 	kit_request(peer, OPCODE_WRITE_ONLY, PSN(2), kit_srqn, 8);
 	kit_request(peer, OPCODE_WRITE_ONLY, PSN(3), SRQN(THIRD), 8);
 	kit_request(peer, OPCODE_WRITE_ONLY, PSN(5), kit_srqn, 8);
@@ -100,7 +105,10 @@ static void xrc_forward_target_no_response_is_sent_during_burst(void **state)
 	kit_expect_nothing(peer);
 	kit_expect_no_msg();
 	report(peer, second, DISPOSITION_ACCEPTED, PSN(2));
-	/* The own request was next, and is acknowledged before the request of the third process is forwarded. */
+	/*
+	 * The own request was next, and is acknowledged before the request of the third process is
+	 * forwarded.
+	 */
 	kit_expect_aeth(peer, PSN(2), ACK_SYNDROME);
 	kit_expect_msg(THIRD, XRC_FORWARD_ATTACH);
 	expect_request(THIRD, PSN(3));
@@ -139,7 +147,10 @@ static void request_after_rnr_is_forwarded_in_a_new_burst(void **state)
 	first = expect_request(OTHER, PSN(0));
 	expect_request(OTHER, PSN(1));
 	report(peer, first, DISPOSITION_RNR, PSN(0));
-	/* The owner has sent the NAK; following requests are not forwarded before the retransmission. */
+	/*
+	 * The owner has sent the NAK; following requests are not forwarded before the
+	 * retransmission.
+	 */
 	kit_expect_nothing(peer);
 	kit_expect_no_msg();
 	kit_request(peer, OPCODE_SEND_ONLY, PSN(1), SRQN(OTHER), 9);
@@ -369,12 +380,18 @@ static void exit_during_a_burst_ends_the_qp(void **state)
 	assert_int_equal(kit_state(peer), IBV_QPS_RTS);
 	WITH_LOCKS(&peer->node->engine, xrc_forward_peer_exited(&peer->node->engine, OTHER));
 	expect_end(peer, PSN(1), NAK(AETH_NAK_REMOTE_OPERATION), IBV_EVENT_QP_FATAL);
-	/* The owner had acknowledged one more request, so the requester retransmits from the last one. */
+	/*
+	 * The owner had acknowledged one more request, so the requester retransmits from the last
+	 * one.
+	 */
 	kit_request(peer, OPCODE_WRITE_ONLY, PSN(2), SRQN(OTHER), 8);
 	kit_expect_aeth(peer, PSN(2), NAK(AETH_NAK_REMOTE_OPERATION));
 }
 
-/* All forwarded packets are reported, but the message is incomplete: the NAK is for its next packet. */
+/*
+ * All forwarded packets are reported, but the message is incomplete: the NAK is for its next
+ * packet.
+ */
 static void exit_within_a_message_ends_the_qp(void **state)
 {
 	struct peer *peer = *state;
@@ -404,8 +421,8 @@ static void exit_after_a_burst_does_not_end_the_qp(void **state)
 }
 
 /*
- * The memory of a READ becomes inaccessible while its response is partly sent. The NAK of the READ precedes the next
- * request, so that request must not be executed by another process.
+ * The memory of a READ becomes inaccessible while its response is partly sent. The NAK of the READ
+ * precedes the next request, so that request must not be executed by another process.
  */
 static void request_after_a_failed_read_is_not_forwarded(void **state)
 {

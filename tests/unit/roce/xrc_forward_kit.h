@@ -13,8 +13,8 @@
 #include "wire/aeth.h"
 
 /*
- * XRC requests for SRQs of other processes: one real process, and a test that acts as the requester and as all other
- * processes. The test receives all messages to them, and sends arbitrary messages.
+ * XRC requests for SRQs of other processes: one real process, and a test that acts as the requester
+ * and as all other processes. The test receives all messages to them, and sends arbitrary messages.
  */
 #define ALL	     (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 #define PSN(n)	     psn_add(PEER_FIRST_PSN, (n))

@@ -12,8 +12,8 @@
 #include "rsocket/socket.h"
 
 /*
- * An rsocket with only an eventfd: a write to the eventfd is an arrival, and progress consumes it. Its calls are
- * counted.
+ * An rsocket with only an eventfd: a write to the eventfd is an arrival, and progress consumes it.
+ * Its calls are counted.
  */
 struct fake_sock {
 	struct rsock sock;

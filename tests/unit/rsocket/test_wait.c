@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* Sleeping for an rsocket: what wakes a thread, what ends a wait, and that no notification is lost between threads. */
+/*
+ * Sleeping for an rsocket: what wakes a thread, what ends a wait, and that no notification is lost
+ * between threads.
+ */
 
 #include "fake_sock.h"
 

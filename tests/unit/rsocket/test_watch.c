@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
-/* The descriptors that a waiter keeps in the kernel's set. The calls of libibverbs are replaced: they only wait. */
+/*
+ * The descriptors that a waiter keeps in the kernel's set. The calls of libibverbs are replaced:
+ * they only wait.
+ */
 
 #include "rsocket/watch.h"
 
@@ -125,7 +128,10 @@ static void post(int i)
 	assert_int_equal(eventfd_write(fds[i].fd, 1), 0);
 }
 
-/* Exactly the descriptors [first, first + count) are watched: the others are readable, too, and are not reported. */
+/*
+ * Exactly the descriptors [first, first + count) are watched: the others are readable, too, and are
+ * not reported.
+ */
 static void expect_watched(size_t first, size_t count)
 {
 	eventfd_t value;
@@ -201,7 +207,10 @@ static void watch_poll_watches_reused_number(void **state)
 	assert_int_equal(fds[1].revents, POLLIN);
 }
 
-/* The kernel watches a closed descriptor while a child of a fork() has a copy. The wait must not report its events. */
+/*
+ * The kernel watches a closed descriptor while a child of a fork() has a copy. The wait must not
+ * report its events.
+ */
 static void watch_poll_closed_descriptor_with_a_copy_is_not_reported(void **state)
 {
 	int copy;

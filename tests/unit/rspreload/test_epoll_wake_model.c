@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * The protocol of rspreload/epoll_sleep.c as a model, in all interleavings: threads that wait in the kernel for an epoll
- * descriptor, and one thread that makes the set active. The stores of a waiting thread stay in a store buffer for any time, and
- * its loads do not wait for them (TSO). The fence of barrier_threads() empties the buffers.
+ * The protocol of rspreload/epoll_sleep.c as a model, in all interleavings: threads that wait in
+ * the kernel for an epoll descriptor, and one thread that makes the set active. The stores of a
+ * waiting thread stay in a store buffer for any time, and its loads do not wait for them (TSO). The
+ * fence of barrier_threads() empties the buffers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -114,7 +115,10 @@ static void end_count(struct state *state)
 		state->is_armed = state->is_open = 0;
 }
 
-/* False: the waiter cannot go on. An event of another descriptor wakes it at any time if `has_event`. */
+/*
+ * False: the waiter cannot go on. An event of another descriptor wakes it at any time if
+ * `has_event`.
+ */
 static bool waiter_step(struct state *state, int i, bool has_event)
 {
 	switch ((enum waiter_step)state->step[i]) {
@@ -197,7 +201,10 @@ static bool waker_step(struct state *state)
 	return true;
 }
 
-/* At the end no thread sleeps, although the set is active, and the wake-up descriptor has left the kernel's set. */
+/*
+ * At the end no thread sleeps, although the set is active, and the wake-up descriptor has left the
+ * kernel's set.
+ */
 static bool is_good_end(const struct state *state)
 {
 	for (int i = 0; i < WAITERS; i++)

@@ -83,7 +83,10 @@ static void rules_match_needs_one_matching_line(void **state)
 			  "* INET6 * UDP");
 	assert_int_equal(rules.count, 2);
 	assert_true(rules_match(&rules, "iperf", AF_INET, SOCK_STREAM, IPPROTO_TCP));
-	/* A name matches the beginning of a program's name, ignoring case; protocol 0 is the default of the type. */
+	/*
+	 * A name matches the beginning of a program's name, ignoring case; protocol 0 is the
+	 * default of the type.
+	 */
 	assert_true(rules_match(&rules, "IPerf3", AF_INET, SOCK_STREAM, 0));
 	assert_false(rules_match(&rules, "iper", AF_INET, SOCK_STREAM, 0));
 	assert_false(rules_match(&rules, "iperf", AF_INET, SOCK_DGRAM, 0));

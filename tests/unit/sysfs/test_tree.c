@@ -137,7 +137,9 @@ static void tree_add_device_links_interface(void **state)
 	assert_memory_equal(target, "/sys/class/net/eth7", (size_t)n);
 }
 
-/* The width is that of ibv_query_port(). The lowest rate is that of one lane at the lowest speed. */
+/*
+ * The width is that of ibv_query_port(). The lowest rate is that of one lane at the lowest speed.
+ */
 static void tree_add_device_rate_has_width_of_port(void **state)
 {
 	static const struct {

@@ -122,7 +122,10 @@ static void model_follow_of_rnr_naks_counts_sequence(void **state)
 	model_close(&model);
 }
 
-/* ADR 0056: all packets of a split WRITE but the last have the SE bit, and their addresses follow each other. */
+/*
+ * ADR 0056: all packets of a split WRITE but the last have the SE bit, and their addresses follow
+ * each other.
+ */
 static void model_follow_of_split_write_counts_one_message(void **state)
 {
 	struct model model;

@@ -203,7 +203,9 @@ static void diagram_svg_of_split_read_shows_one_request(void **state)
 	model_close(&model);
 }
 
-/* The retransmitted part of the message is one arrow, as that of other messages of several packets. */
+/*
+ * The retransmitted part of the message is one arrow, as that of other messages of several packets.
+ */
 static void diagram_svg_of_split_write_shows_retransmitted_packets(void **state)
 {
 	struct model model;
@@ -231,7 +233,10 @@ static void diagram_svg_of_split_write_shows_retransmitted_packets(void **state)
 	model_close(&model);
 }
 
-/* A lost packet has its own arrow; the labels of the packets around it state that they are parts of a message. */
+/*
+ * A lost packet has its own arrow; the labels of the packets around it state that they are parts of
+ * a message.
+ */
 static void steps_open_of_split_write_shows_lost_packet(void **state)
 {
 	static const char *const labels[] = {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Capture files: the formats, byte orders and link types that trace_read_stream() accepts, and damaged files. */
+/*
+ * Capture files: the formats, byte orders and link types that trace_read_stream() accepts, and
+ * damaged files.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

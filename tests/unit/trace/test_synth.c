@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The RoCEv2 packets of events of the shared-memory transport: opcodes, PSNs, acknowledgments, repeated events. */
+/*
+ * The RoCEv2 packets of events of the shared-memory transport: opcodes, PSNs, acknowledgments,
+ * repeated events.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -58,7 +58,9 @@ static void read_ipv6(struct pcap_packet *packet, const uint8_t *ip)
 	memcpy(packet->dst, ip + 24, GID_BYTES);
 }
 
-/* Whether the frame is a RoCEv2 packet; IPv4 options and IPv6 extension headers are not supported. */
+/*
+ * Whether the frame is a RoCEv2 packet; IPv4 options and IPv6 extension headers are not supported.
+ */
 static bool read_frame(struct pcap_packet *packet, const uint8_t *frame, size_t len)
 {
 	const uint8_t *ip = frame + ETHERNET_BYTES, *udp;

@@ -10,7 +10,9 @@
 #include "wire/gid.h"
 #include "wire/mad.h"
 
-/* Reads the captures of tests/golden: little-endian pcap, Ethernet, IPv4 or IPv6, UDP to port 4791. */
+/*
+ * Reads the captures of tests/golden: little-endian pcap, Ethernet, IPv4 or IPv6, UDP to port 4791.
+ */
 
 #define PCAP_FRAME_MAX 4096
 #define PCAP_MADS_MAX  128

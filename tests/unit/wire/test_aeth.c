@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All 256 syndromes; both tables of the specification are compared with the rules that their entries follow. */
+/*
+ * All 256 syndromes; both tables of the specification are compared with the rules that their
+ * entries follow.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,8 +34,8 @@ static void aeth_kind_every_syndrome_has_one_kind(void **state)
 }
 
 /*
- * Both tables grow by powers of two with one step half way between: from the listed first entries on, each entry is
- * twice the entry two before it.
+ * Both tables grow by powers of two with one step half way between: from the listed first entries
+ * on, each entry is twice the entry two before it.
  */
 static void aeth_credit_codes_follow_specification(void **state)
 {

@@ -66,7 +66,10 @@ static void cm_msg_fields_do_not_overlap(void **state)
 	}
 }
 
-/* Building a parsed message gives the same fields, and the same bytes afterwards: only reserved bits are lost. */
+/*
+ * Building a parsed message gives the same fields, and the same bytes afterwards: only reserved
+ * bits are lost.
+ */
 static void cm_msg_build_reverses_parse(void **state)
 {
 	uint8_t mad[MAD_BYTES], once[MAD_BYTES], twice[MAD_BYTES];
@@ -106,7 +109,9 @@ static void cm_msg_build_reserved_bits_are_zero(void **state)
 	assert_int_equal(mad[MAD_HDR_BYTES + 95], 0xf8);
 }
 
-/* The vendor ID is in three bytes, which are separate in a REP; the options are in the MAD header. */
+/*
+ * The vendor ID is in three bytes, which are separate in a REP; the options are in the MAD header.
+ */
 static void cm_msg_build_vendor_options_are_at_their_offsets(void **state)
 {
 	struct cm_msg req = {.type = CM_MSG_REQ,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Linux's CM MADs: every field has the value that tshark reports (tests/golden/cm.fields), and building the parsed
- * message gives the same bytes.
+ * Linux's CM MADs: every field has the value that tshark reports (tests/golden/cm.fields), and
+ * building the parsed message gives the same bytes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +41,10 @@ static void cm_msg_build_captured_mad_is_identical(void **state)
 			total++;
 		}
 	}
-	/* The number of MADs in the captures; without this check a reader that finds none would pass. */
+	/*
+	 * The number of MADs in the captures; without this check a reader that finds none would
+	 * pass.
+	 */
 	assert_int_equal(total, 65);
 }
 
@@ -149,7 +152,10 @@ static void cm_msg_parse_captured_mad_matches_tshark(void **state)
 	assert_int_equal(checked, 1058);
 }
 
-/* tshark does not dissect SIDR messages; the values are those of udaddy's arguments, checked manually. */
+/*
+ * tshark does not dissect SIDR messages; the values are those of udaddy's arguments, checked
+ * manually.
+ */
 static void cm_msg_parse_captured_sidr_has_known_values(void **state)
 {
 	struct sockaddr_storage src, dst;

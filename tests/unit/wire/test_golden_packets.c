@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Linux's packets, and one of every opcode from tests/golden/made.py. Every header field has the value that tshark
- * reports (tests/golden/packets.fields), and building the parsed packet gives the same bytes, ICRC included.
+ * Linux's packets, and one of every opcode from tests/golden/made.py. Every header field has the
+ * value that tshark reports (tests/golden/packets.fields), and building the parsed packet gives the
+ * same bytes, ICRC included.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,7 +79,9 @@ static void packet_build_captured_packet_is_identical(void **state)
 	}
 }
 
-/* A value with its name in packets.fields, and whether the packet has the header that contains it. */
+/*
+ * A value with its name in packets.fields, and whether the packet has the header that contains it.
+ */
 struct value {
 	const char *name;
 	bool is_there;
@@ -168,7 +171,10 @@ static void packet_parse_captured_packet_matches_tshark(void **state)
 	while (fgets(line, sizeof(line), file)) {
 		assert_int_equal(sscanf(line, "%63s %u %n", capture, &frame, &used), 2);
 		if (strcmp(capture, open) != 0) {
-			/* The preceding capture was read to its end: there is a line for every packet. */
+			/*
+			 * The preceding capture was read to its end: there is a line for every
+			 * packet.
+			 */
 			assert_true(!open[0] || !pcap_next(&pcap, &golden));
 			assert_true(pcap_open(&pcap, capture));
 			memcpy(open, capture, sizeof(open));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The GRH before a datagram. Made from the fields of a packet, it equals the IP header of Linux's packet byte for byte;
- * its fields are read back.
+ * The GRH before a datagram. Made from the fields of a packet, it equals the IP header of Linux's
+ * packet byte for byte; its fields are read back.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,7 +104,9 @@ static void grh_parse_invalid_header_fails(void **state)
 					 first >> 4 == 6 || second == 0x45 ? 0 : -EPROTO);
 		}
 	}
-	/* The length field is untrusted; a length below that of the headers means an empty payload. */
+	/*
+	 * The length field is untrusted; a length below that of the headers means an empty payload.
+	 */
 	bytes[0] = 0x60;
 	assert_int_equal(grh_parse(&grh, bytes), 0);
 	assert_int_equal(grh.udp_payload_bytes, 0);

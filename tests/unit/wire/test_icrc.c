@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ICRC of Linux's packets, the identification for which it was computed, and the detection of errors: every bit of
- * a packet is flipped, except those that the ICRC does not cover.
+ * The ICRC of Linux's packets, the identification for which it was computed, and the detection of
+ * errors: every bit of a packet is flipped, except those that the ICRC does not cover.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -204,7 +204,10 @@ static void icrc_check_wrong_address_or_port_fails(void **state)
 	(void)state;
 	for (int v4 = 0; v4 < 2; v4++) {
 		struct icrc_flow flow = some_flow(v4);
-		/* Addresses and ports; the lengths between them are set again, the checksum is masked. */
+		/*
+		 * Addresses and ports; the lengths between them are set again, the checksum is
+		 * masked.
+		 */
 		size_t first = v4 ? 8 + 12 : 8 + 8, ports_end = flow.head_bytes - 4u;
 
 		make(&flow, 3, bytes, sizeof(bytes));
@@ -270,7 +273,10 @@ static void icrc_check_every_length_passes(void **state)
 			if (len < PACKET_MIN || len % 4)
 				assert_false(is_right(&flow, end, len));
 		}
-		/* Longer than the solver's table: valid for identification 0, unsolvable for any other. */
+		/*
+		 * Longer than the solver's table: valid for identification 0, unsolvable for any
+		 * other.
+		 */
 		make(&flow, 0, bytes, sizeof(bytes));
 		assert_true(is_right(&flow, bytes, sizeof(bytes)));
 		make(&flow, 1, bytes, sizeof(bytes));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The table of all 256 opcodes, compared with a second definition of each operation, with the numbers in
- * <infiniband/opcode.h>, and with rules for every row.
+ * The table of all 256 opcodes, compared with a second definition of each operation, with the
+ * numbers in <infiniband/opcode.h>, and with rules for every row.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,10 +15,11 @@
 #include "wire/opcode.h"
 
 /*
- * The 32 operations of a service. Position: f m l o (first, middle, last, only). Role: q request, r response, k ack.
- * Operation: s send, w write, d read, a atomic, t atomic write, u flush. T consumes a receive, G creates a receive
- * completion. Headers: R RETH, A AtomicETH, E AETH, K AtomicAckETH, I ImmDt, V IETH, U FETH. p may have payload.
- * Services: c all connected ones, C RC only, else reliable ones.
+ * The 32 operations of a service. Position: f m l o (first, middle, last, only). Role: q request, r
+ * response, k ack. Operation: s send, w write, d read, a atomic, t atomic write, u flush. T
+ * consumes a receive, G creates a receive completion. Headers: R RETH, A AtomicETH, E AETH, K
+ * AtomicAckETH, I ImmDt, V IETH, U FETH. p may have payload. Services: c all connected ones, C RC
+ * only, else reliable ones.
  */
 static const struct {
 	const char *name;
@@ -155,7 +156,9 @@ static void opcode_info_every_row_is_consistent(void **state)
 		assert_false(i->is_response && (i->has_reth || i->has_atomic_eth || i->has_imm));
 		assert_false(i->is_ack && !i->is_response);
 		assert_false(i->has_imm && i->has_ieth);
-		/* Immediate data is in the last packet of a message and always consumes a receive. */
+		/*
+		 * Immediate data is in the last packet of a message and always consumes a receive.
+		 */
 		if (i->has_imm)
 			assert_true(opcode_ends_message(i) && i->completes_recv);
 		/* A SEND consumes its receive in the first packet and completes it in the last. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Building and parsing are inverse, for every opcode with random fields. Every reason to drop a datagram is tested at
- * the first byte where it applies and the last where it does not.
+ * Building and parsing are inverse, for every opcode with random fields. Every reason to drop a
+ * datagram is tested at the first byte where it applies and the last where it does not.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -14,7 +14,10 @@
 
 static struct pcap_packet golden;
 
-/* tests/golden/packets.lines: capture, frame number, line; for every packet of the captures it names. */
+/*
+ * tests/golden/packets.lines: capture, frame number, line; for every packet of the captures it
+ * names.
+ */
 static void print_datagram_captured_packet_matches_reference(void **state)
 {
 	char want[PRINT_PACKET_MAX + 128], line[PRINT_PACKET_MAX], capture[64], open[64] = "";
@@ -99,7 +102,10 @@ static void print_packet_unparsed_packet_is_printed(void **state)
 		line, "rc send only qpn 0x2 psn 0 wants ack ahead takes ahead payload 0 bytes");
 }
 
-/* Every packet, with every size of buffer: the output is a NUL-terminated prefix of the line within the buffer. */
+/*
+ * Every packet, with every size of buffer: the output is a NUL-terminated prefix of the line within
+ * the buffer.
+ */
 static void print_datagram_short_buffer_cuts_line(void **state)
 {
 	char whole[PRINT_PACKET_MAX], cut[PRINT_PACKET_MAX + 1];

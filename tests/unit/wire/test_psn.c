@@ -50,8 +50,10 @@ static void psn_is_before_follows_difference(void **state)
 			uint32_t a = psns[i], b = psns[j];
 
 			assert_int_equal(psn_is_before(a, b) + psn_is_after(a, b) + (a == b), 1);
-			/* At half of the range each number precedes the other; below that the order is
-			 * antisymmetric. */
+			/*
+			 * At half of the range each number precedes the other; below that the order
+			 * is antisymmetric.
+			 */
 			if (psn_sub(a, b) != PSN_HALF)
 				assert_int_equal(psn_is_before(a, b), psn_is_after(b, a));
 			/* The order is invariant under translation. */

@@ -8,7 +8,9 @@
 #include "daemon.h"
 #include "text.h"
 
-/* The rules that the daemon has for this user, for commands that mention them beside other output. */
+/*
+ * The rules that the daemon has for this user, for commands that mention them beside other output.
+ */
 struct fault_active {
 	struct fault_text text; /* no rules, if they cannot be read */
 	struct fault_count counts[FAULT_RULES_MAX];

@@ -12,7 +12,10 @@
 /* Connects to the daemon, starts it if necessary. */
 bool fault_daemon_open(struct ipc_client *client);
 
-/* The text of the rules, which the caller frees, and if counts is not NULL their counts. NULL: failure. */
+/*
+ * The text of the rules, which the caller frees, and if counts is not NULL their counts. NULL:
+ * failure.
+ */
 char *fault_daemon_rules(const struct ipc_client *client,
 			 struct fault_count counts[FAULT_RULES_MAX]);
 

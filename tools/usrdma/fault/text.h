@@ -17,13 +17,16 @@ struct fault_text {
 #define FAULT_WHY_BYTES 160
 
 /*
- * Adds the rules of `text` and takes its seed. `more`: conditions that are appended to each rule that the process of a
- * program passes, each after a colon; "": none. False: the rules are invalid; `why` is the cause. Nothing was added.
+ * Adds the rules of `text` and takes its seed. `more`: conditions that are appended to each rule
+ * that the process of a program passes, each after a colon; "": none. False: the rules are invalid;
+ * `why` is the cause. Nothing was added.
  */
 bool fault_text_add(struct fault_text *to, const char *text, const char *more, char *why,
 		    size_t why_bytes);
 
-/* The text for the daemon, with seed and start time, which the caller frees. NULL: out of memory. */
+/*
+ * The text for the daemon, with seed and start time, which the caller frees. NULL: out of memory.
+ */
 char *fault_text_join(const struct fault_text *text, uint64_t start_ns);
 
 void fault_text_free(struct fault_text *text);

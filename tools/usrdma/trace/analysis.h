@@ -7,7 +7,10 @@
 #include "model.h"
 #include "read.h"
 
-/* What is printed. `counts` is NULL if the records were not read from a file. With qpn 0 every connection is printed. */
+/*
+ * What is printed. `counts` is NULL if the records were not read from a file. With qpn 0 every
+ * connection is printed.
+ */
 struct analysis {
 	const struct model *model;
 	const struct trace_read_counts *counts;

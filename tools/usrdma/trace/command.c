@@ -26,7 +26,8 @@ struct command {
 	struct pcapng *pcapng;
 	FILE *capture;
 	struct trace_diagram
-		diagram; /* gets the records before the filter: a diagram shows both QPs of a connection */
+		/* gets the records before the filter: a diagram shows both QPs of a connection */
+		diagram;
 	struct trace_tee top;
 };
 

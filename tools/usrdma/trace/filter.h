@@ -7,8 +7,8 @@
 /* Consumers between the source of records and the outputs. */
 
 /*
- * Passes the records of --pid, --qp and --device on. Records that concern no QP pass --qp; a packet passes it if either of its
- * QPs is the requested one.
+ * Passes the records of --pid, --qp and --device on. Records that concern no QP pass --qp; a packet
+ * passes it if either of its QPs is the requested one.
  */
 struct trace_filter {
 	const struct trace_options *options;

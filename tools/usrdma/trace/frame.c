@@ -49,7 +49,10 @@ static bool frame_skip(struct frame_rest *rest, size_t bytes)
 	return true;
 }
 
-/* Skips an Ethernet header after its addresses, with VLAN tags. Returns the EtherType; 0: not captured. */
+/*
+ * Skips an Ethernet header after its addresses, with VLAN tags. Returns the EtherType; 0: not
+ * captured.
+ */
 static uint16_t frame_ethertype(struct frame_rest *rest)
 {
 	for (int tags = 0; tags <= VLAN_TAGS_MAX && rest->len >= 2; tags++) {

@@ -33,7 +33,9 @@ static void put_mac(uint8_t *at, const uint8_t gid[GID_BYTES])
 	memcpy(at + 2, gid + GID_BYTES - 4, 4);
 }
 
-/* Adds 16-bit words to a ones' complement sum; an odd last byte is padded with zero (RFC 1071 §1). */
+/*
+ * Adds 16-bit words to a ones' complement sum; an odd last byte is padded with zero (RFC 1071 §1).
+ */
 static uint32_t add_words(uint32_t sum, const uint8_t *bytes, size_t len)
 {
 	for (size_t i = 0; i + 1 < len; i += 2)
@@ -82,8 +84,8 @@ static size_t put_ipv6(uint8_t *at, const struct trace_packet *packet,
 }
 
 /*
- * The UDP checksum. IPv4: none, as RoCE senders do. IPv6 requires one; it cannot be computed if bytes of the packet are
- * missing, and is then a number that is not 0.
+ * The UDP checksum. IPv4: none, as RoCE senders do. IPv6 requires one; it cannot be computed if
+ * bytes of the packet are missing, and is then a number that is not 0.
  */
 static uint16_t udp_checksum(const uint8_t *udp, size_t stored_bytes,
 			     const struct trace_packet *packet, const struct frame_path *path,

@@ -24,9 +24,14 @@
 
 /* Time between two reads of the rings. A lane of a ring holds about 50,000 operations. */
 #define TICK_NS (5 * NS_PER_MS)
-/* Events younger than this are read at the next tick: another process may still write an older one. */
+/*
+ * Events younger than this are read at the next tick: another process may still write an older one.
+ */
 #define HOLD_NS (2 * NS_PER_MS)
-/* A tick ends after this time, and the last one after a longer time: processes may write events faster than they are read. */
+/*
+ * A tick ends after this time, and the last one after a longer time: processes may write events
+ * faster than they are read.
+ */
 #define TICK_MAX_NS (100 * NS_PER_MS)
 #define LAST_MAX_NS (5 * NS_PER_S)
 /* Events between two looks at the clock. */
@@ -76,7 +81,9 @@ static uint64_t now_ns(clockid_t clock)
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* Whether an output shows more than operations. Their events cost the traced processes more time. */
+/*
+ * Whether an output shows more than operations. Their events cost the traced processes more time.
+ */
 static bool needs_packets(const struct trace_options *options)
 {
 	return options->wants_all || options->wants_analysis || options->write_path ||
@@ -106,7 +113,10 @@ static int live_open(struct live *live)
 	return error;
 }
 
-/* Takes the program's name when the process has written it: the daemon passes a ring before the process uses it. */
+/*
+ * Takes the program's name when the process has written it: the daemon passes a ring before the
+ * process uses it.
+ */
 static void source_name(struct source *source)
 {
 	if (!*source->program)
@@ -168,7 +178,10 @@ static void drop_ended(struct live *live)
 
 		if (source->pid <= 0 || kill(source->pid, 0) == 0 || errno != ESRCH)
 			continue;
-		/* All its events were read if the ring has none since the last check, which found that the process has ended. */
+		/*
+		 * All its events were read if the ring has none since the last check, which found
+		 * that the process has ended.
+		 */
 		if (source->has_ended && !source->has_next)
 			drop_source(live, i);
 		else
@@ -216,7 +229,10 @@ static struct source *oldest(struct live *live, uint64_t until_ns)
 
 		if (!source->has_next) {
 			source->has_next = trace_ring_peek(&source->reader, &source->next_ns);
-			/* An event with a time in the future must not keep the ring until the end of the trace. */
+			/*
+			 * An event with a time in the future must not keep the ring until the end
+			 * of the trace.
+			 */
 			if (source->has_ended)
 				source->next_ns = min_u64(source->next_ns, until_ns);
 		}
@@ -297,8 +313,8 @@ static bool has_ended(pid_t pid, int *status)
 }
 
 /*
- * Whether a signal ends the trace. A program that was started for the trace decides itself: the terminal sends it SIGINT too, and
- * the trace ends with it.
+ * Whether a signal ends the trace. A program that was started for the trace decides itself: the
+ * terminal sends it SIGINT too, and the trace ends with it.
  */
 static bool is_interrupted(pid_t program)
 {
@@ -333,7 +349,10 @@ static int live_loop(struct live *live, pid_t program, const sigset_t *waiting)
 	for (unsigned int tick = 1; !live->error && !is_ended; tick++) {
 		is_ended = is_interrupted(program) || now_ns(CLOCK_MONOTONIC) >= end_ns ||
 			   (program > 0 && has_ended(program, &status));
-		/* In every tick: a ring whose events are older than those that are put would be too late. */
+		/*
+		 * In every tick: a ring whose events are older than those that are put would be too
+		 * late.
+		 */
 		take_rings(live);
 		is_complete = put_events(live,
 					 is_ended ? UINT64_MAX : now_ns(CLOCK_MONOTONIC) - HOLD_NS,
@@ -382,7 +401,10 @@ static void live_close(struct live *live)
 			live->lost);
 }
 
-/* Whether the process and the interface that the options name exist; otherwise nothing would be traced. */
+/*
+ * Whether the process and the interface that the options name exist; otherwise nothing would be
+ * traced.
+ */
 static bool subject_exists(const struct trace_options *options)
 {
 	if (options->pid && kill((pid_t)options->pid, 0) && errno == ESRCH) {

@@ -267,8 +267,8 @@ static uint32_t recent_slot(const struct item *item)
 }
 
 /*
- * The sender's record of the packet that `item` received: the newest without a record of the receiver. NULL: none. A packet
- * that was sent several times has a chain of records.
+ * The sender's record of the packet that `item` received: the newest without a record of the
+ * receiver. NULL: none. A packet that was sent several times has a chain of records.
  */
 static struct item *find_sent(struct model *model, const struct item *item, uint32_t slot)
 {
@@ -285,8 +285,9 @@ static struct item *find_sent(struct model *model, const struct item *item, uint
 }
 
 /*
- * Joins the records of sender and receiver for one packet. If `item`, the last one, is the receiver's record of a packet
- * whose sender's record precedes it, the item is removed and the arrival is stored in the sender's item.
+ * Joins the records of sender and receiver for one packet. If `item`, the last one, is the
+ * receiver's record of a packet whose sender's record precedes it, the item is removed and the
+ * arrival is stored in the sender's item.
  */
 static void join_sides(struct model *model, struct item *item)
 {
@@ -451,7 +452,10 @@ static int by_time(const void *left, const void *right)
 
 #define SORT_MOVES_MAX UINT64_C(50000000)
 
-/* Insertion sort, which is fast because few records are out of order; qsort() if that is not the case. */
+/*
+ * Insertion sort, which is fast because few records are out of order; qsort() if that is not the
+ * case.
+ */
 static void sort_items(struct model *model)
 {
 	uint64_t moves = 0;

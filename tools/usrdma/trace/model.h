@@ -12,8 +12,9 @@
 #include "wire/opcode.h"
 
 /*
- * The connections of a trace: the records in short form, each assigned to one side of a pair of QPs. The analysis and the
- * diagram read the model. Use: model_open(), model_put() for each record, model_end(), model_close().
+ * The connections of a trace: the records in short form, each assigned to one side of a pair of
+ * QPs. The analysis and the diagram read the model. Use: model_open(), model_put() for each record,
+ * model_end(), model_close().
  */
 
 #define MODEL_ITEMS_MAX	 4000000u
@@ -79,7 +80,11 @@ struct item_packet {
 	uint8_t opcode;
 	uint8_t syndrome; /* AETH */
 	bool wants_ack;
-	bool is_solicited; /* SE: of a WRITE Only packet or READ request: the next one continues its work request (ADR 0056) */
+	/*
+	 * SE: of a WRITE Only packet or READ request: the next one continues its work request (ADR
+	 * 0056)
+	 */
+	bool is_solicited;
 	bool is_ahead;	   /* packets with lower PSNs follow */
 	bool is_congested; /* ECN: CE in the IP header; in a CNP the notification */
 };
@@ -100,7 +105,9 @@ struct item_cm {
 	uint8_t rnr_retry;
 };
 
-/* Numbers of the other kinds. Their meaning is that of the members of the event with the same name. */
+/*
+ * Numbers of the other kinds. Their meaning is that of the members of the event with the same name.
+ */
 struct item_note {
 	uint64_t wr_id;
 	uint32_t qpn;
@@ -123,7 +130,8 @@ struct item {
 	uint32_t src_process; /* index, or MODEL_NONE */
 	uint32_t dst_process;
 	uint32_t conn; /* index, or MODEL_NONE */
-	uint32_t sent_before; /* of model_put(): the number of an older record of the same packet; 0: none */
+	/* of model_put(): the number of an older record of the same packet; 0: none */
+	uint32_t sent_before;
 	uint8_t side;	/* of the sender, or the owner of the note: 0 or 1 */
 	uint8_t kind;	/* enum item_kind */
 	uint16_t flags; /* enum item_flags */
@@ -151,7 +159,8 @@ struct conn_dir {
 	uint64_t packets; /* sent by the side, of all kinds, without retransmitted ones */
 	uint64_t retransmitted_packets; /* requests */
 	uint64_t retransmitted_responses;
-	uint64_t retransmissions[RETRANSMISSION_CAUSES]; /* retransmissions of one or more packets */
+	/* retransmissions of one or more packets */
+	uint64_t retransmissions[RETRANSMISSION_CAUSES];
 	/* sum: last packet or NAK to the retransmission */
 	uint64_t retransmission_wait_ns[RETRANSMISSION_CAUSES];
 	uint64_t messages;
@@ -225,7 +234,9 @@ void model_close(struct model *model);
 int model_put(struct model *model, const struct trace_record *record)
 	__attribute__((warn_unused_result));
 
-/* Sorts the items by time, finds the connections and follows their sequence numbers. 0 or -ENOMEM. */
+/*
+ * Sorts the items by time, finds the connections and follows their sequence numbers. 0 or -ENOMEM.
+ */
 int model_end(struct model *model) __attribute__((warn_unused_result));
 
 const char *model_text(const struct model *model, uint32_t index);
@@ -235,7 +246,9 @@ int model_pair(struct model *model) __attribute__((warn_unused_result));
 int model_assign_notes(struct model *model) __attribute__((warn_unused_result));
 int model_follow(struct model *model) __attribute__((warn_unused_result));
 
-/* Whether the connection was disconnected without a failed completion before. WRs are then flushed. */
+/*
+ * Whether the connection was disconnected without a failed completion before. WRs are then flushed.
+ */
 bool conn_ends_normally(const struct conn *conn);
 
 /* Whether the trace of a connection contains an error, in the sense of the analysis. */

@@ -3,7 +3,9 @@
 
 /* Packets further back in time are not searched. */
 #define FLIGHT_NS UINT64_C(1000000000)
-/* Packets that the network may have reordered: they were sent before a packet and arrived after it. */
+/*
+ * Packets that the network may have reordered: they were sent before a packet and arrived after it.
+ */
 #define REORDERED 16
 
 struct item *model_last_arrival(struct item *items, const uint32_t *order, uint32_t count,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Follows the PSNs of each direction of a connection: which packets are retransmissions, what is missing, which NAK or RNR
- * NAK they follow, and how long a response took. A direction is the requests of one side and the responses to them.
+ * Follows the PSNs of each direction of a connection: which packets are retransmissions, what is
+ * missing, which NAK or RNR NAK they follow, and how long a response took. A direction is the
+ * requests of one side and the responses to them.
  */
 #include "model.h"
 
@@ -35,7 +36,8 @@ struct follow_dir {
 	bool has_requests, has_responses, has_acks;
 	uint32_t next_psn;     /* of a new request */
 	uint32_t last_end_psn; /* after the last request packet, new or not */
-	uint32_t awaited_psns; /* that precede packets sent ahead of them, and are not in the trace yet */
+	/* that precede packets sent ahead of them, and are not in the trace yet */
+	uint32_t awaited_psns;
 	uint32_t awaited_responses;
 	uint32_t nak_psn;	/* of the last sequence NAK */
 	uint32_t next_response; /* PSN of the next new response with data */
@@ -353,7 +355,10 @@ static void follow_cm(struct follow *follow, struct item *item)
 		*time_ns = item->time_ns;
 }
 
-/* A fault point of the receiver drops the packet whose arrival the receiver recorded before. The event has no PSN. */
+/*
+ * A fault point of the receiver drops the packet whose arrival the receiver recorded before. The
+ * event has no PSN.
+ */
 static void follow_fault(struct follow *follow, const struct item *item)
 {
 	const struct item_note *note = &item->note;
@@ -450,7 +455,10 @@ static void follow_end(struct follow *follow)
 	}
 }
 
-/* The indexes of the items with a connection, those of each connection in sequence; NULL: no memory. */
+/*
+ * The indexes of the items with a connection, those of each connection in sequence; NULL: no
+ * memory.
+ */
 static uint32_t *sort_by_conn(const struct model *model, uint32_t *starts)
 {
 	uint32_t *order = malloc(((size_t)model->item_count + 1) * sizeof(*order));

@@ -4,17 +4,24 @@
 
 #include "model.h"
 
-/* Which request packets are one message: model_follow() calls these functions for each request in sequence. */
+/*
+ * Which request packets are one message: model_follow() calls these functions for each request in
+ * sequence.
+ */
 
-/* The last request of one direction, of which the next one may be the continuation. Owned by model_follow(). */
+/*
+ * The last request of one direction, of which the next one may be the continuation. Owned by
+ * model_follow().
+ */
 struct message_part {
 	struct item *item; /* NULL: the next request begins a message */
 	uint64_t next_va;
 };
 
 /*
- * If the request continues the message of the request before it, sets ITEM_HAS_NEXT of that request and ITEM_CONTINUED of this
- * one. A short WRITE is sent as several WRITE Only packets, and a long READ as several READ requests (ADR 0056).
+ * If the request continues the message of the request before it, sets ITEM_HAS_NEXT of that request
+ * and ITEM_CONTINUED of this one. A short WRITE is sent as several WRITE Only packets, and a long
+ * READ as several READ requests (ADR 0056).
  */
 void message_part_follow(struct message_part *part, struct item *item,
 			 const struct opcode_info *info);

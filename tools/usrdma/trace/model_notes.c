@@ -20,7 +20,9 @@ struct note_sides {
 	struct note_side *sides;
 };
 
-/* The processes of the sides, and the times of the connections, from all items that are assigned. */
+/*
+ * The processes of the sides, and the times of the connections, from all items that are assigned.
+ */
 static void describe_conns(struct model *model)
 {
 	for (uint32_t i = 0; i < model->item_count; i++) {
@@ -76,7 +78,10 @@ static void note_sides_close(struct note_sides *index)
 	free(index->sides);
 }
 
-/* The connection of a note: that of its QPN and process which was the last to begin before it, or the first. */
+/*
+ * The connection of a note: that of its QPN and process which was the last to begin before it, or
+ * the first.
+ */
 static const struct note_side *
 find_note_side(const struct model *model, const struct note_sides *index, const struct item *item)
 {

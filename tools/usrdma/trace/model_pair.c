@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Finds the pairs of QPs. A packet of a connected QP names only the destination QP, so all packets of one sender to one
- * QPN are a half connection. Two halves are joined by, in this order: the messages of the communication manager,
- * TRACE_QP_PATH events, the PSNs of responses, and, if one half remains in each direction between two hosts, by that.
+ * Finds the pairs of QPs. A packet of a connected QP names only the destination QP, so all packets
+ * of one sender to one QPN are a half connection. Two halves are joined by, in this order: the
+ * messages of the communication manager, TRACE_QP_PATH events, the PSNs of responses, and, if one
+ * half remains in each direction between two hosts, by that.
  */
 #include "model.h"
 
@@ -208,7 +209,9 @@ static void pair_request(struct pairing *pairing, struct item *item)
 	struct conn *conn;
 	uint32_t index;
 
-	/* An address challenge and its response are shown, but belong to no connection or service. */
+	/*
+	 * An address challenge and its response are shown, but belong to no connection or service.
+	 */
 	if (is_sidr && cm->service_id == CM_SERVICE_NONE)
 		return;
 	if (name) {
@@ -307,7 +310,10 @@ static uint64_t datagram_key(uint32_t src_qpn, uint32_t dst_qpn)
 	return (uint64_t)src_qpn << 24 | dst_qpn;
 }
 
-/* A pair of UD QPs, in either direction, or the pair of a service ID resolution whose first datagram this is. */
+/*
+ * A pair of UD QPs, in either direction, or the pair of a service ID resolution whose first
+ * datagram this is.
+ */
 static void pair_datagram(struct pairing *pairing, struct item *item)
 {
 	const struct item_packet *packet = &item->packet;

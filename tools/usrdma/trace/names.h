@@ -4,7 +4,10 @@
 
 #include <stdint.h>
 
-/* Short names of the values in events; "unknown" for other values, never NULL. Those of opcodes are in core/opcode.h. */
+/*
+ * Short names of the values in events; "unknown" for other values, never NULL. Those of opcodes are
+ * in core/opcode.h.
+ */
 const char *name_of_wc_status(uint32_t status);
 const char *name_of_qp_state(uint32_t state);
 const char *name_of_cm_event(uint32_t event);

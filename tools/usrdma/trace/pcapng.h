@@ -7,9 +7,10 @@
 #include "record.h"
 
 /*
- * Writes a pcapng file that Wireshark reads without a plugin: RoCEv2 packets, those of the shared-memory transport synthesised
- * (synth.h), each with a comment that names the process, the WR and the reason. Every record is also stored unchanged
- * (pcapng_format.h). The file is written in pieces of whole blocks, so that a pipe to a reader works.
+ * Writes a pcapng file that Wireshark reads without a plugin: RoCEv2 packets, those of the
+ * shared-memory transport synthesised (synth.h), each with a comment that names the process, the WR
+ * and the reason. Every record is also stored unchanged (pcapng_format.h). The file is written in
+ * pieces of whole blocks, so that a pipe to a reader works.
  */
 struct pcapng;
 

@@ -112,7 +112,10 @@ int reader_frame(struct reader *reader, const struct reader_frame *frame)
 	default:
 		return 0;
 	}
-	/* The IP identification of the packets of a burst is unknown. The ICRC of RoCEv1 covers other headers. */
+	/*
+	 * The IP identification of the packets of a burst is unknown. The ICRC of RoCEv1 covers
+	 * other headers.
+	 */
 	if (!datagram.is_v1 && frame_first_packet_bytes(&datagram) == datagram.wire_bytes &&
 	    datagram.captured_bytes == datagram.wire_bytes && datagram.wire_bytes >= PACKET_MIN)
 		count_icrc(reader, &datagram, datagram.wire_bytes);

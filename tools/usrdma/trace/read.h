@@ -25,10 +25,11 @@ struct trace_read_counts {
 };
 
 /*
- * Reads a capture file in the formats pcap and pcapng, both byte orders, and passes its records to `out`: the events that
- * `usrdma trace -w` stored, and a TRACE_PACKET_SENT event for each RoCEv2 packet of other captures (TRACE_PACKET_RECEIVED
- * if the file states that the host of the capture received the packet). Calls out->end() at the end of the file. Returns
- * 0; -EPROTO: not a capture file, or damaged; the error of `out`. On failure `why` is a sentence.
+ * Reads a capture file in the formats pcap and pcapng, both byte orders, and passes its records to
+ * `out`: the events that `usrdma trace -w` stored, and a TRACE_PACKET_SENT event for each RoCEv2
+ * packet of other captures (TRACE_PACKET_RECEIVED if the file states that the host of the capture
+ * received the packet). Calls out->end() at the end of the file. Returns 0; -EPROTO: not a capture
+ * file, or damaged; the error of `out`. On failure `why` is a sentence.
  */
 int trace_read_stream(FILE *file, const struct trace_out *out, struct trace_read_counts *counts,
 		      char why[TRACE_WHY_BYTES]) __attribute__((warn_unused_result));

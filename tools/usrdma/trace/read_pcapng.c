@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The capture format pcapng (draft-ietf-opsawg-pcapng) with the events of `usrdma trace -w` (pcapng_format.h). */
+/*
+ * The capture format pcapng (draft-ietf-opsawg-pcapng) with the events of `usrdma trace -w`
+ * (pcapng_format.h).
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,8 +155,8 @@ static int put_event(struct reader *reader, const struct trace_option *head, con
 }
 
 /*
- * Passes the event of a custom option to the consumer. Sets `is_ours` if the option has the format of usrdma. An event
- * has the byte order of the host that wrote it.
+ * Passes the event of a custom option to the consumer. Sets `is_ours` if the option has the format
+ * of usrdma. An event has the byte order of the host that wrote it.
  */
 static int read_custom(struct reader *reader, const struct pcapng_option *option, bool *is_ours)
 {

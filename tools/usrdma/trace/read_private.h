@@ -48,8 +48,8 @@ static inline uint32_t reader_u32(const struct reader *reader, const void *at)
 }
 
 /*
- * Reads `bytes` into reader->block at `offset`, which grows as needed. 1; 0: the file ends, in counts->is_truncated if not
- * at once; or -errno.
+ * Reads `bytes` into reader->block at `offset`, which grows as needed. 1; 0: the file ends, in
+ * counts->is_truncated if not at once; or -errno.
  */
 int reader_fill(struct reader *reader, size_t offset, size_t bytes)
 	__attribute__((warn_unused_result));

@@ -7,15 +7,17 @@
 #include "synth.h"
 
 /*
- * `usrdma trace -r`: reads options->read_path. Prints the analysis, if options->wants_json as JSON; as text only if
- * options->wants_analysis, or if `also` is NULL and no diagram is requested. Writes the diagram to options->diagram_path if it is not NULL. `also`: a further consumer of the
+ * `usrdma trace -r`: reads options->read_path. Prints the analysis, if options->wants_json as JSON;
+ * as text only if options->wants_analysis, or if `also` is NULL and no diagram is requested. Writes
+ * the diagram to options->diagram_path if it is not NULL. `also`: a further consumer of the
  * records, or NULL. Prints its errors. Returns the exit status.
  */
 int trace_read_back(const struct trace_options *options, const struct trace_out *also);
 
 /*
- * A consumer that writes the diagram of the records that it received at the end of the trace, prints their analysis, and
- * prints its errors. The strings stay valid. A path that ends in .html creates a page.
+ * A consumer that writes the diagram of the records that it received at the end of the trace,
+ * prints their analysis, and prints its errors. The strings stay valid. A path that ends in .html
+ * creates a page.
  */
 struct trace_diagram {
 	const char *path;   /* NULL: no diagram */

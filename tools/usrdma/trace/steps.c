@@ -10,7 +10,10 @@
 #include "wire/packet.h"
 #include "wire/psn.h"
 
-/* Steps of messages whose packets still come, and of waits: one of requests and one of responses for each side. */
+/*
+ * Steps of messages whose packets still come, and of waits: one of requests and one of responses
+ * for each side.
+ */
 struct building {
 	struct steps *steps;
 	uint32_t open[2][2];   /* side; 0: requests, 1: responses */
@@ -59,7 +62,10 @@ static void step_sign(struct step *step, uint64_t a, uint64_t b)
 	step->signature = hash_mix(hash_mix(hash_mix(hash, a), b), step->bytes);
 }
 
-/* Messages of the same operation and length have one signature, whatever the position of their packets. */
+/*
+ * Messages of the same operation and length have one signature, whatever the position of their
+ * packets.
+ */
 static void sign_packet(const struct steps *steps, struct step *step)
 {
 	const struct item_packet *packet = &steps->model->items[step->item].packet;

@@ -4,7 +4,10 @@
 
 #include "model.h"
 
-/* The rows of a sequence diagram: the items of one connection, with the packets of a message joined and runs folded. */
+/*
+ * The rows of a sequence diagram: the items of one connection, with the packets of a message joined
+ * and runs folded.
+ */
 
 #define STEP_PERIOD_MAX 12
 #define STEP_TEXT_BYTES 160
@@ -44,7 +47,8 @@ struct step {
 	uint32_t last_psn;
 	uint32_t repeats; /* STEP_FOLD */
 	uint32_t hidden;  /* STEP_FOLD: steps that are not shown; 0: repetitions */
-	uint32_t wait_item; /* a retransmission: the item after which its sender waited, or MODEL_NONE */
+	/* a retransmission: the item after which its sender waited, or MODEL_NONE */
+	uint32_t wait_item;
 	uint8_t period; /* STEP_FOLD */
 	uint8_t kind;	/* enum step_kind */
 	uint8_t style;	/* enum step_style */
@@ -63,7 +67,10 @@ struct steps {
 	uint32_t count, size;
 };
 
-/* Creates the steps of a connection, at most about `rows_max`. 0 or -ENOMEM. The caller calls steps_close(), also on failure. */
+/*
+ * Creates the steps of a connection, at most about `rows_max`. 0 or -ENOMEM. The caller calls
+ * steps_close(), also on failure.
+ */
 int steps_open(struct steps *steps, const struct model *model, uint32_t conn_index,
 	       uint32_t rows_max) __attribute__((warn_unused_result));
 void steps_close(struct steps *steps);
@@ -72,7 +79,10 @@ void steps_close(struct steps *steps);
 void steps_fold(struct steps *steps);
 void steps_hide(struct steps *steps, uint32_t rows_max);
 
-/* What happened, for example "RDMA WRITE 9,000 bytes"; numbers of the step, for example "PSN 5 to 13 · 9 packets". */
+/*
+ * What happened, for example "RDMA WRITE 9,000 bytes"; numbers of the step, for example "PSN 5 to
+ * 13 · 9 packets".
+ */
 void step_label(const struct steps *steps, const struct step *step, char out[STEP_TEXT_BYTES]);
 void step_detail(const struct steps *steps, const struct step *step, char out[STEP_TEXT_BYTES]);
 /* For a fold: the steps that are repeated, `index` is the fold's. */

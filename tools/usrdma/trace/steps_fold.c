@@ -40,7 +40,10 @@ static uint32_t best_period(const struct steps *steps, uint32_t at, uint32_t *re
 	return best;
 }
 
-/* The payload that a step transfers: a READ request and a WR that is posted have the length of another step. */
+/*
+ * The payload that a step transfers: a READ request and a WR that is posted have the length of
+ * another step.
+ */
 static uint64_t payload_of(const struct steps *steps, const struct step *step)
 {
 	const struct item *item = &steps->model->items[step->item];
@@ -109,8 +112,8 @@ void steps_fold(struct steps *steps)
 }
 
 /*
- * If there are more than rows_max steps, shows the first ones, the last ones and those near notable steps, and replaces
- * the others by folds.
+ * If there are more than rows_max steps, shows the first ones, the last ones and those near notable
+ * steps, and replaces the others by folds.
  */
 void steps_hide(struct steps *steps, uint32_t rows_max)
 {

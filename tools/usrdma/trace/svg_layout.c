@@ -4,7 +4,10 @@
 
 #include "svg_private.h"
 
-/* A pause is marked if it has this length and is this many times as long as the usual distance of two rows. */
+/*
+ * A pause is marked if it has this length and is this many times as long as the usual distance of
+ * two rows.
+ */
 #define PAUSE_MIN_NS UINT64_C(1000000)
 #define PAUSE_FACTOR 8
 
@@ -59,7 +62,10 @@ static bool note_joins(const struct steps *steps, uint32_t index, const bool tak
 	       steps->list[index - 1].kind != STEP_PHASE;
 }
 
-/* The positions of the lifelines: with notes at their outer sides, if the trace contains events of the processes. */
+/*
+ * The positions of the lifelines: with notes at their outer sides, if the trace contains events of
+ * the processes.
+ */
 static void lay_out_columns(struct drawing *drawing)
 {
 	bool has_notes = false;

@@ -9,7 +9,10 @@
 #include "wire/cm_msg.h"
 #include "wire/line.h"
 
-/* Colours of one scheme: stroke and text of each class, then background, text, weak text, lines and boxes. */
+/*
+ * Colours of one scheme: stroke and text of each class, then background, text, weak text, lines and
+ * boxes.
+ */
 #define SCHEME(cm, message, read, ack, again, rnr, err, ok, info, fault, bg, fg, weak, line, box) \
 	".bg{fill:" bg "}text{fill:" fg "}.d,.t,.x,.sub{fill:" weak "}"                           \
 	".life,.phase{stroke:" line "}.box{fill:" box ";stroke:" line "}"                         \

@@ -29,7 +29,9 @@ void synth_close(struct synth *synth)
 	free(synth);
 }
 
-/* The hash of a packet or MAD with its direction; equal at the sender and at the receiver. Not 0. */
+/*
+ * The hash of a packet or MAD with its direction; equal at the sender and at the receiver. Not 0.
+ */
 static uint64_t packet_hash(const struct trace_packet *packet, bool is_sent)
 {
 	const uint8_t *src = is_sent ? packet->local_gid : packet->remote_gid;

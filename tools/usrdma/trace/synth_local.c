@@ -24,7 +24,10 @@ static bool synth_is_reliable(const struct flow *flow)
 	return flow->qp_type != IBV_QPT_UC;
 }
 
-/* A part of a SEND or WRITE, or of a READ response: the bytes [offset, offset + bytes) of the message. */
+/*
+ * A part of a SEND or WRITE, or of a READ response: the bytes [offset, offset + bytes) of the
+ * message.
+ */
 struct segment {
 	const struct flow_message *message;
 	enum { SEGMENT_SEND, SEGMENT_WRITE, SEGMENT_READ_RESPONSE } kind;
@@ -84,7 +87,10 @@ static int emit_segment_packet(struct synth *synth, const struct flow *flow,
 	return synth_emit(synth, flow, is_response, &packet, payload, note);
 }
 
-/* Emits the packets of a segment. Of many packets, those between the first ones and the last one are omitted. */
+/*
+ * Emits the packets of a segment. Of many packets, those between the first ones and the last one
+ * are omitted.
+ */
 static int emit_segment(struct synth *synth, const struct flow *flow, const struct segment *segment)
 {
 	uint32_t count = flow_packets_of(flow, segment->bytes);
@@ -173,7 +179,10 @@ static enum opcode_extra extra_of(const struct trace_fifo *fifo)
 	return fifo->flags & TRACE_ELEMENT_INVALIDATE ? OPCODE_WITH_INV : OPCODE_PLAIN;
 }
 
-/* An element of a SEND or WRITE. Elements of a message whose first element is not in the trace are left out. */
+/*
+ * An element of a SEND or WRITE. Elements of a message whose first element is not in the trace are
+ * left out.
+ */
 static int put_message_element(struct synth *synth, struct flow *flow,
 			       const struct trace_fifo *fifo)
 {
@@ -207,7 +216,10 @@ static int put_message_element(struct synth *synth, struct flow *flow,
 	return emit_segment(synth, flow, &segment);
 }
 
-/* The properties of a request with a response of its own; NULL: another element, or an opcode of a newer version. */
+/*
+ * The properties of a request with a response of its own; NULL: another element, or an opcode of a
+ * newer version.
+ */
 static const struct wr_opcode_info *request_info(const struct trace_fifo *fifo)
 {
 	const struct wr_opcode_info *info = wr_opcode_of_qp(IBV_QPT_RC,

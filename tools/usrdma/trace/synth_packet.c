@@ -27,7 +27,9 @@ static void append_trailer(struct trace_packet *out, uint32_t payload_bytes, siz
 	out->captured_bytes = out->wire_bytes;
 }
 
-/* Events with arbitrary members can demand an operation that the transport service does not have. */
+/*
+ * Events with arbitrary members can demand an operation that the transport service does not have.
+ */
 static bool is_encodable(const struct packet *packet, struct synth_payload payload)
 {
 	const struct opcode_info *info = opcode_info(packet->opcode);

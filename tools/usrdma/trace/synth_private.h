@@ -22,7 +22,10 @@ struct flow_message {
 	uint32_t length_bytes;
 };
 
-/* A QP of the shared-memory transport as requester. In synth.flows; freed when the QP is reset, or with the synth. */
+/*
+ * A QP of the shared-memory transport as requester. In synth.flows; freed when the QP is reset, or
+ * with the synth.
+ */
 struct flow {
 	struct hash_node node;
 	uint32_t qpn;
@@ -40,7 +43,9 @@ struct flow {
 	uint32_t first_ssn; /* of the QP's first message; valid if has_first_ssn */
 	bool has_first_ssn;
 	uint32_t msn;
-	/* The request whose elements are being sent, and the READ response that is being received. */
+	/*
+	 * The request whose elements are being sent, and the READ response that is being received.
+	 */
 	struct flow_message *request;
 	uint32_t request_done;
 	uint32_t response_ssn;
@@ -55,7 +60,10 @@ struct flow {
 	struct flow_message messages[FLOW_MESSAGES];
 };
 
-/* Recently sent packets and MADs, by the hash of their bytes. A received packet that is among them is a repetition. */
+/*
+ * Recently sent packets and MADs, by the hash of their bytes. A received packet that is among them
+ * is a repetition.
+ */
 #define SYNTH_RECENT 4096u
 
 struct synth {
@@ -94,8 +102,8 @@ struct synth_payload {
 };
 
 /*
- * Passes one packet to synth.put. It is sent by the requester of the flow, or to it if is_response. The members of
- * `packet` that the BTH needs, except the QPN, are set.
+ * Passes one packet to synth.put. It is sent by the requester of the flow, or to it if is_response.
+ * The members of `packet` that the BTH needs, except the QPN, are set.
  */
 int synth_emit(struct synth *synth, const struct flow *flow, bool is_response,
 	       struct packet *packet, struct synth_payload payload, const char *note);

@@ -42,7 +42,10 @@ void trace_text_describe(char *out, size_t out_bytes, const struct trace_record 
 	describe(&line, record);
 }
 
-/* The time of day in seconds. The last one is stored: localtime_r() takes longer than the rest of a line. */
+/*
+ * The time of day in seconds. The last one is stored: localtime_r() takes longer than the rest of a
+ * line.
+ */
 static const char *time_of_day(time_t seconds)
 {
 	static time_t last = -1;
