@@ -1062,14 +1062,14 @@ enum ibv_wc_status {
 	IBV_WC_LOC_PROT_ERR,   /* an SGE is not inside an MR of this PD, or lacks LOCAL_WRITE */
 	IBV_WC_WR_FLUSH_ERR,   /* not carried out: the QP was in ERR, or went there */
 	IBV_WC_MW_BIND_ERR,    /* bind or invalidation not permitted */
-	IBV_WC_BAD_RESP_ERR, /* invalid response of the peer, as when path_mtu differs */
+	IBV_WC_BAD_RESP_ERR,   /* invalid response of the peer, as when path_mtu differs */
 	IBV_WC_LOC_ACCESS_ERR, /* receive of an aborted WRITE with immediate data */
 	/* request that the peer cannot execute: receive too short, bad alignment, other path_mtu */
 	IBV_WC_REM_INV_REQ_ERR,
-	IBV_WC_REM_ACCESS_ERR, /* invalid rkey, range or access rights at the peer */
-	IBV_WC_REM_OP_ERR,     /* error of the peer, for example an invalid receive WR */
-	IBV_WC_RETRY_EXC_ERR,  /* no ACK after retry_cnt retransmissions */
-	IBV_WC_RNR_RETRY_EXC_ERR, /* RNR NAK after rnr_retry retries: no receive at the peer */
+	IBV_WC_REM_ACCESS_ERR,	   /* invalid rkey, range or access rights at the peer */
+	IBV_WC_REM_OP_ERR,	   /* error of the peer, for example an invalid receive WR */
+	IBV_WC_RETRY_EXC_ERR,	   /* no ACK after retry_cnt retransmissions */
+	IBV_WC_RNR_RETRY_EXC_ERR,  /* RNR NAK after rnr_retry retries: no receive at the peer */
 	IBV_WC_LOC_RDD_VIOL_ERR,   /* not used: reliable datagrams */
 	IBV_WC_REM_INV_RD_REQ_ERR, /* not used: reliable datagrams */
 	IBV_WC_REM_ABORT_ERR,	   /* the peer aborted */
