@@ -199,7 +199,7 @@ static int make_accept(const struct rcm_id *id, const struct rdma_conn_param *pa
 		       0;
 }
 
-static void accept_stop_qp(struct rcm_id *id)
+static void connect_stop_qp(struct rcm_id *id)
 {
 	int ret = rcm_qp_to_err(id);
 
@@ -207,15 +207,19 @@ static void accept_stop_qp(struct rcm_id *id)
 		log_debug("cannot move the QP of id %u to ERR: %s", id->handle, strerror(-ret));
 }
 
-/* The private data is too long. As in Linux, the request is rejected then. */
-static void accept_refuse(struct rcm_id *id)
+/*
+ * Rejects a request whose private data is too long, as Linux does, or a response whose connection
+ * cannot be completed. Also rejects if the QP cannot be moved to ERR: the peer then ends its side,
+ * and the daemon refuses rdma_establish().
+ */
+static void connect_refuse(struct rcm_id *id)
 {
 	int ret;
 
-	accept_stop_qp(id);
+	connect_stop_qp(id);
 	ret = rcm_connect_reject(id, RCM_REJECT_CONSUMER, NULL, 0);
 	if (ret)
-		log_debug("cannot reject the request of id %u: %s", id->handle, strerror(-ret));
+		log_debug("cannot reject the connection of id %u: %s", id->handle, strerror(-ret));
 }
 
 /*
@@ -229,7 +233,7 @@ static int send_accept(struct rcm_id *id, struct ipc_cm_connect *req)
 	if (!ret)
 		ret = connect_ask(id, req);
 	if (ret)
-		accept_stop_qp(id);
+		connect_stop_qp(id);
 	return ret;
 }
 
@@ -254,7 +258,7 @@ static int carry_out_accept(struct rcm_id *id, const struct rdma_conn_param *par
 	if (ret)
 		rcm_id_step(id, RCM_IN_ACCEPT_FAILED);
 	if (is_too_long)
-		accept_refuse(id);
+		connect_refuse(id);
 	return ret;
 }
 
@@ -290,7 +294,7 @@ static int accept_id(struct rcm_id *id, const struct rdma_conn_param *param)
 int rcm_connect_complete(struct rcm_id *id)
 {
 	struct ipc_cm_id req = {.hdr.type = IPC_CM_ESTABLISH, .id = id->handle};
-	int ret, err_ret;
+	int ret;
 
 	ret = rcm_qp_to_rtr(id, id->qp_param.max_dest_rd_atomic);
 	if (!ret)
@@ -302,11 +306,7 @@ int rcm_connect_complete(struct rcm_id *id)
 		return 0;
 	}
 	log_warn("id %u cannot complete its connection: %s", id->handle, strerror(-ret));
-	err_ret = rcm_qp_to_err(id);
-	if (!err_ret)
-		err_ret = rcm_connect_reject(id, RCM_REJECT_CONSUMER, NULL, 0);
-	if (err_ret)
-		log_debug("cannot disconnect id %u: %s", id->handle, strerror(-err_ret));
+	connect_refuse(id);
 	return ret;
 }
 

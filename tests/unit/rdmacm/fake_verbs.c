@@ -18,7 +18,7 @@ static struct ibv_comp_channel comp_channel = {.context = &context};
 static struct ibv_srq srq = {.context = &context};
 static struct ibv_qp qp;
 static char moves[64];
-static int failing_state = -1;
+static unsigned failing_states; /* bits (1 << enum ibv_qp_state) */
 
 const char *fake_qp_moves(void)
 {
@@ -31,7 +31,7 @@ const char *fake_qp_moves(void)
 
 void fake_qp_fail(int state)
 {
-	failing_state = state;
+	failing_states |= 1u << state;
 }
 
 struct ibv_device **ibv_get_device_list(int *num_devices)
@@ -146,8 +146,8 @@ int usrdma_modify_qp(struct ibv_qp *modified, const struct ibv_qp_attr *attr, in
 		[IBV_QPS_INIT] = 'I', [IBV_QPS_RTR] = 'R', [IBV_QPS_RTS] = 'S', [IBV_QPS_ERR] = 'E'};
 
 	(void)attr_mask;
-	if ((int)attr->qp_state == failing_state) {
-		failing_state = -1;
+	if (failing_states & 1u << attr->qp_state) {
+		failing_states &= ~(1u << attr->qp_state);
 		return EIO;
 	}
 	modified->state = attr->qp_state;

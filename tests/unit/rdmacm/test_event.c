@@ -166,6 +166,25 @@ static void rdma_get_cm_event_failing_qp_ends_connection(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
+/* The daemon then refuses rdma_establish(), also after the application has destroyed the QP. */
+static void rdma_get_cm_event_qp_that_cannot_be_moved_rejects_response(void **state)
+{
+	unsigned rejected = fake_daemon_requests(IPC_CM_REJECT);
+	struct rdma_event_channel *channel = channel_open();
+	uint64_t cookie;
+	struct rdma_cm_id *id = id_with_qp(channel, &cookie);
+
+	(void)state;
+	fake_qp_fail(IBV_QPS_RTS);
+	fake_qp_fail(IBV_QPS_ERR);
+	push_response(cookie);
+	take_and_ack(channel, id, RDMA_CM_EVENT_CONNECT_ERROR);
+	assert_string_equal(fake_qp_moves(), "IR");
+	assert_int_equal(fake_daemon_requests(IPC_CM_REJECT), rejected + 1);
+	rdma_destroy_ep(id);
+	rdma_destroy_event_channel(channel);
+}
+
 /* The call does not wait for the daemon's reply. */
 static void rdma_get_cm_event_failed_establish_is_reported(void **state)
 {
@@ -330,6 +349,7 @@ int main(void)
 		cmocka_unit_test(rdma_get_cm_event_connect_response_establishes),
 		cmocka_unit_test(rdma_establish_id_without_qp_completes_connection),
 		cmocka_unit_test(rdma_get_cm_event_failing_qp_ends_connection),
+		cmocka_unit_test(rdma_get_cm_event_qp_that_cannot_be_moved_rejects_response),
 		cmocka_unit_test(rdma_get_cm_event_failed_establish_is_reported),
 		cmocka_unit_test(rdma_get_cm_event_rejected_moves_qp_to_err),
 		cmocka_unit_test(rdma_accept_moves_qp_to_rtr_before_reply),
