@@ -22,8 +22,6 @@
 #define SENT_SLOTS	 4096u /* power of 2: PSNs whose time of sending is stored */
 #define READ_MTU_UNKNOWN 1024u
 #define READ_PSNS_MAX	 0x200000u
-/* From the record of a packet to the fault that drops it. */
-#define FAULT_DISTANCE_NS UINT64_C(1000000)
 
 struct sent_psn {
 	uint64_t time_ns; /* 0: empty */
@@ -53,10 +51,7 @@ struct follow {
 	struct conn *conn;
 	struct follow_dir dir[2];
 	uint32_t cm_seen[2]; /* bits: enum cm_msg_type */
-	/* The items of the connection before the current one, in order of time. */
-	struct item *items;
-	const uint32_t *order;
-	uint32_t order_count;
+	struct arrivals arrivals;
 };
 
 static uint32_t psns_of_request(const struct conn *conn, const struct item_packet *packet,
@@ -355,21 +350,15 @@ static void follow_cm(struct follow *follow, struct item *item)
 		*time_ns = item->time_ns;
 }
 
-/*
- * A fault point of the receiver drops the packet whose arrival the receiver recorded before. The
- * event has no PSN.
- */
 static void follow_fault(struct follow *follow, const struct item *item)
 {
-	const struct item_note *note = &item->note;
 	struct item *packet;
 
 	follow->conn->faults++;
-	if (note->status != FAULT_PACKET_RECEIVE || note->opcode != FAULT_DROP)
+	if (!arrivals_is_drop(item))
 		return;
-	packet = model_last_arrival(follow->items, follow->order, follow->order_count, item);
-	if (!packet || packet->flags & ITEM_LOST ||
-	    item->time_ns - packet->arrival_ns > FAULT_DISTANCE_NS)
+	packet = arrivals_dropped(&follow->arrivals, item);
+	if (!packet || packet->flags & ITEM_LOST)
 		return;
 	packet->flags |= ITEM_LOST;
 	follow->conn->dir[!item->side].lost_packets++;
@@ -499,38 +488,45 @@ static void count_items(struct model *model)
 	}
 }
 
+/* `order`: the items of the connection, as `count` indices. `sent`: room for both directions. */
+static int follow_conn(struct model *model, struct conn *conn, struct sent_psn *sent,
+		       const uint32_t *order, uint32_t count)
+{
+	struct follow follow = {.conn = conn};
+	int ret = arrivals_open(&follow.arrivals, model->items, order, count);
+
+	if (ret)
+		return ret;
+	follow.dir[0].sent = sent;
+	follow.dir[1].sent = sent + SENT_SLOTS;
+	memset(sent, 0, sizeof(*sent) * SENT_SLOTS * 2);
+	for (uint32_t i = 0; i < count; i++)
+		follow_item(&follow, &model->items[order[i]]);
+	follow_end(&follow);
+	arrivals_close(&follow.arrivals);
+	return 0;
+}
+
 int model_follow(struct model *model)
 {
 	uint32_t *starts = calloc((size_t)model->conn_count + 1, sizeof(*starts));
 	struct sent_psn *sent = calloc(SENT_SLOTS * 2, sizeof(*sent));
 	uint32_t *order = NULL, at = 0;
+	int ret;
 
 	find_mtus(model);
 	count_items(model);
 	if (starts)
 		order = sort_by_conn(model, starts);
-	for (uint32_t i = 0; order && sent && i < model->conn_count; i++) {
-		struct follow follow = {
-			.conn = &model->conns[i],
-			.items = model->items,
-			.order = order + at,
-		};
-
-		follow.dir[0].sent = sent;
-		follow.dir[1].sent = sent + SENT_SLOTS;
-		memset(sent, 0, sizeof(*sent) * SENT_SLOTS * 2);
-		for (; at < starts[i]; at++) {
-			follow_item(&follow, &model->items[order[at]]);
-			follow.order_count++;
-		}
-		follow_end(&follow);
+	ret = order && sent ? 0 : -ENOMEM;
+	for (uint32_t i = 0; !ret && i < model->conn_count; i++) {
+		ret = follow_conn(model, &model->conns[i], sent, order + at, starts[i] - at);
+		at = starts[i];
 	}
 	free(starts);
 	free(sent);
-	if (!order)
-		return -ENOMEM;
 	free(order);
-	return sent ? 0 : -ENOMEM;
+	return ret;
 }
 
 bool conn_ends_normally(const struct conn *conn)
