@@ -349,8 +349,8 @@ static int notify(struct rcm_id *id, enum ibv_event_type event)
 }
 
 /*
- * Waits for the end of the connection. If the id has none or its last event was received, no event
- * would end the wait.
+ * Waits for the end of the connection of a synchronous id. If the id has none or its last event was
+ * received, no event would end the wait.
  */
 static int await_end(struct rcm_id *id)
 {
@@ -362,10 +362,12 @@ static int await_end(struct rcm_id *id)
 /*
  * Moves the QP to ERR in every state of the id: an application whose connection failed waits for
  * the flushed WRs. The QP is in ERR before the DREQ is sent, so that it sends nothing after the
- * peer has replied.
+ * peer has replied. From the request on, another thread may receive DISCONNECTED and destroy an
+ * asynchronous id.
  */
 static int disconnect(struct rcm_id *id)
 {
+	bool is_sync = id->is_sync;
 	int ret;
 
 	if (rcm_event_is_awaited(id, RDMA_CM_EVENT_DISCONNECTED))
@@ -375,7 +377,7 @@ static int disconnect(struct rcm_id *id)
 	ret = rcm_qp_to_err(id);
 	if (!ret)
 		ret = rcm_id_request_plain(id, IPC_CM_DISCONNECT);
-	return ret ? ret : await_end(id);
+	return ret || !is_sync ? ret : await_end(id);
 }
 
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)

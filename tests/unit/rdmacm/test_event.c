@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "steps.h"
 
+#include <malloc.h>
+
+#include "rdmacm/id.h"
+
 /* An id that is bound to the fake device, with a QP. */
 static struct rdma_cm_id *id_with_qp(struct rdma_event_channel *channel, uint64_t *cookie)
 {
@@ -163,6 +167,41 @@ static void rdma_get_cm_event_failing_qp_ends_connection(void **state)
 	assert_int_equal(rdma_get_cm_event(channel, &event), -1);
 	assert_int_equal(errno, EAGAIN);
 	rdma_destroy_ep(id);
+	rdma_destroy_event_channel(channel);
+}
+
+/* Before rcm_id_request_plain() returns, another thread receives DISCONNECTED and destroys the id. */
+static bool is_destroyed_by_disconnect;
+
+int __real_rcm_id_request_plain(struct rcm_id *id, enum ipc_type type);
+int __wrap_rcm_id_request_plain(struct rcm_id *id, enum ipc_type type);
+int __wrap_rcm_id_request_plain(struct rcm_id *id, enum ipc_type type)
+{
+	int ret = __real_rcm_id_request_plain(id, type);
+
+	if (type == IPC_CM_DISCONNECT && is_destroyed_by_disconnect) {
+		rdma_destroy_qp(&id->pub);
+		assert_int_equal(rdma_destroy_id(&id->pub), 0);
+	}
+	return ret;
+}
+
+static void rdma_disconnect_does_not_access_id_after_its_event(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	uint64_t cookie;
+	struct rdma_cm_id *id = id_with_qp(channel, &cookie);
+
+	(void)state;
+	push_response(cookie);
+	take_and_ack(channel, id, RDMA_CM_EVENT_ESTABLISHED);
+	is_destroyed_by_disconnect = true;
+	/* Freed memory contains this byte, so that a use of a pointer in it fails. */
+	mallopt(M_PERTURB, 0x5a);
+	assert_int_equal(rdma_disconnect(id), 0);
+	mallopt(M_PERTURB, 0);
+	is_destroyed_by_disconnect = false;
+	assert_string_equal(fake_qp_moves(), "IRSE");
 	rdma_destroy_event_channel(channel);
 }
 
@@ -350,6 +389,7 @@ int main(void)
 		cmocka_unit_test(rdma_establish_id_without_qp_completes_connection),
 		cmocka_unit_test(rdma_get_cm_event_failing_qp_ends_connection),
 		cmocka_unit_test(rdma_get_cm_event_qp_that_cannot_be_moved_rejects_response),
+		cmocka_unit_test(rdma_disconnect_does_not_access_id_after_its_event),
 		cmocka_unit_test(rdma_get_cm_event_failed_establish_is_reported),
 		cmocka_unit_test(rdma_get_cm_event_rejected_moves_qp_to_err),
 		cmocka_unit_test(rdma_accept_moves_qp_to_rtr_before_reply),

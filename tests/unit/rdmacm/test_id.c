@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include "rdmacm/channel.h"
+#include "rdmacm/id.h"
+
+#define CHILD_SECONDS 30 /* then SIGALRM ends a child that waits */
 
 /* Wherever such events are in the queue, a readable descriptor always means another event. */
 static void rdma_destroy_id_removes_unread_events(void **state)
@@ -415,6 +418,45 @@ static void rdma_get_cm_event_in_forked_child_fails(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
+static bool fails_in_child(int ret)
+{
+	return ret == -1 && errno == ENODEV;
+}
+
+/* The locks of the ids are held by a thread that the child does not have. */
+static void calls_on_id_in_forked_child_do_not_wait_for_its_lock(void **state)
+{
+	struct rdma_event_channel *channel = channel_open();
+	uint64_t cookie;
+	struct rdma_cm_id *id = id_open(channel, &cookie), *listener, *request;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(rdma_create_id(NULL, &listener, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_listen(listener, 1), 0);
+	pthread_mutex_lock(&rcm_id_of(id)->lock);
+	pthread_mutex_lock(&rcm_id_of(listener)->lock);
+	pid = fork();
+	if (pid == 0) {
+		bool good;
+
+		alarm(CHILD_SECONDS);
+		good = fails_in_child(rdma_accept(id, NULL)) &&
+		       fails_in_child(rdma_disconnect(id)) && fails_in_child(rdma_establish(id)) &&
+		       fails_in_child(rdma_reject(id, NULL, 0)) &&
+		       fails_in_child(rdma_get_request(listener, &request));
+		_exit(good ? 0 : 1);
+	}
+	pthread_mutex_unlock(&rcm_id_of(listener)->lock);
+	pthread_mutex_unlock(&rcm_id_of(id)->lock);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
 static void rdma_get_cm_event_dead_daemon_reports_device_removal(void **state)
 {
 	struct rdma_event_channel *channel = channel_open();
@@ -474,6 +516,7 @@ int main(void)
 		cmocka_unit_test(rdma_destroy_event_channel_waits_for_last_reader),
 		cmocka_unit_test(rdma_destroy_event_channel_is_requested_once),
 		cmocka_unit_test(rdma_get_cm_event_in_forked_child_fails),
+		cmocka_unit_test(calls_on_id_in_forked_child_do_not_wait_for_its_lock),
 		cmocka_unit_test(rdma_get_cm_event_dead_daemon_reports_device_removal),
 	};
 
