@@ -170,7 +170,9 @@ static void rdma_get_cm_event_failing_qp_ends_connection(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
-/* Before rcm_id_request_plain() returns, another thread receives DISCONNECTED and destroys the id. */
+/*
+ * Before rcm_id_request_plain() returns, another thread receives DISCONNECTED and destroys the id.
+ */
 static bool is_destroyed_by_disconnect;
 
 int __real_rcm_id_request_plain(struct rcm_id *id, enum ipc_type type);
