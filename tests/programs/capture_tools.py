@@ -176,8 +176,8 @@ def rows(text):
     return {parts[0]: parts[1:] for parts in (re.split(r"  +", line.strip()) for line in table.splitlines())}
 
 
-def the_page_shows_what_is_printed(lab):
-    """The example of docs/debugging.md: its rows, messages and bytes are printed."""
+def example_of_debugging_guide_is_current(lab):
+    """usrdma trace --analysis prints the rows, messages and bytes of the example in docs/debugging.md."""
     with open(os.path.join(SOURCE, "docs", "debugging.md"), encoding="utf-8") as file:
         page = re.search(r"^\$ USRDMA_FAULT=(\S+) usrdma run rping -s (.*) &\n(.*\n)+?```", file.read(), re.M)
     _, printed, texts = traced_rping(lab, "roce", page.group(1), *page.group(2).split())
@@ -208,7 +208,7 @@ def body(lab, cases):
         cases.run(f"rping, {transport}", rping, lab, transport)
     cases.run("live analysis", live_analysis, lab)
     cases.run("rping with a lost packet", rping_with_a_lost_packet, lab)
-    cases.run("the page shows what is printed", the_page_shows_what_is_printed, lab)
+    cases.run("example of debugging.md is current", example_of_debugging_guide_is_current, lab)
 
 
 if __name__ == "__main__":
