@@ -189,7 +189,8 @@ enum direct_wake_rest direct_wake_rest(struct engine *engine)
 	uint64_t now_ns;
 
 	engine_assert_locked(engine);
-	if (!is_new && !wake->is_on)
+	/* Peers may have promised units of messages that were executed afterwards. */
+	if (!is_new && !wake->is_on && list_is_empty(&wake->unchecked))
 		return DIRECT_WAKE_OFF;
 	now_ns = clock_now_ns();
 	if (now_ns - wake->check_ns >= REST_NS) {

@@ -41,9 +41,8 @@ struct direct_wake {
 	uint64_t message_ns; /* when the engine thread last saw that there was a new one */
 	uint64_t check_ns;   /* of the last check of `unchecked` */
 	uint32_t channels;   /* the last assigned comp_channel.number */
-	struct comp_channel *
-		/* from promise_begin() to the next event of this channel, or promise_end() */
-		promised;
+	/* from promise_begin() to the next event of this channel, or promise_end() */
+	struct comp_channel *promised;
 	struct list_head unchecked; /* comp_channel.promise_node: a unit of these was promised */
 };
 

@@ -109,6 +109,32 @@ static void direct_wake_that_was_not_added_is_missing_for_two_ticks(void **state
 	assert_int_equal(poll_receiver(), 1);
 }
 
+/* The message is executed when direct wake-ups are off, and no other one follows. */
+static void direct_wake_after_end_that_was_not_added_is_missing_for_two_ticks(void **state)
+{
+	struct engine *engine = &RECEIVER->engine;
+
+	(void)state;
+	events_send(&events, 0);
+	/* As if the sender had been killed before. */
+	assert_int_equal(event_fd_try(channel_fd()), 0);
+	engine_lock(engine);
+	direct_wake_set_external(engine, to_channel(events.channels[1]), false);
+	assert_true(direct_wake_end(engine));
+	engine_unlock(engine);
+	events_sleep(&events, 1);
+	for (int tick = 0; tick < 2; tick++) {
+		assert_false(is_readable());
+		engine->direct_wake.check_ns = 0;
+		rest();
+	}
+	assert_true(is_readable());
+	assert_int_equal(rest(), DIRECT_WAKE_OFF);
+	assert_true(get_event());
+	assert_false(is_readable());
+	assert_int_equal(poll_receiver(), 1);
+}
+
 static void direct_wake_without_message_is_an_event(void **state)
 {
 	(void)state;
@@ -305,6 +331,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			direct_wake_that_was_not_added_is_missing_for_two_ticks, wake_kit_setup,
 			wake_kit_teardown),
+		cmocka_unit_test_setup_teardown(
+			direct_wake_after_end_that_was_not_added_is_missing_for_two_ticks,
+			wake_kit_setup, wake_kit_teardown),
 		cmocka_unit_test_setup_teardown(direct_wake_without_message_is_an_event,
 						wake_kit_setup, wake_kit_teardown),
 		cmocka_unit_test_setup_teardown(direct_wake_without_messages_goes_off,
