@@ -52,13 +52,13 @@ def python_files():
             yield path
 
 
-def unused_imports(tree):
+def unused_imports(nodes):
     """Pairs of line and name of the imports whose name occurs neither in the code nor in __all__."""
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    for node in ast.walk(tree):
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    for node in nodes:
         if isinstance(node, ast.Assign) and any(getattr(target, "id", None) == "__all__" for target in node.targets):
             used |= {item.value for item in ast.walk(node.value) if isinstance(item, ast.Constant)}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom) and getattr(node, "module", None) != "__future__":
             for alias in node.names:
                 name = alias.asname or alias.name.split(".")[0]
@@ -69,12 +69,12 @@ def unused_imports(tree):
 def faults(text, columns):
     """Reports about a source, in the order of its lines. `columns` is the maximal length of a line."""
     try:
-        tree = ast.parse(text)
+        nodes = list(ast.walk(ast.parse(text)))
     except SyntaxError as error:
         return [f"{error.lineno}: {error.msg}"]
-    found = [(line, f"unused import {name}") for line, name in unused_imports(tree)]
+    found = [(line, f"unused import {name}") for line, name in unused_imports(nodes)]
     found += [(node.lineno, "except without an exception")
-              for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.type is None]
+              for node in nodes if isinstance(node, ast.ExceptHandler) and node.type is None]
     found += [(number, f"{len(line)} columns, at most {columns}")
               for number, line in enumerate(text.split("\n"), 1) if len(line) > columns]
     return [f"{line}: {report}" for line, report in sorted(found)]

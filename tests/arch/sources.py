@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the architecture tests read: the files of the tree, their includes, their functions, their comments."""
+"""What the architecture tests read: the files of the tree, their includes, their functions, their comments. The results
+are stored, because many rules read the same files: a test must not change a file that it has read."""
 
+import functools
 import os
 import re
 import subprocess
@@ -13,6 +15,7 @@ STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'')
 NOT_OURS = {"build", "build-asan", "build-tsan", "build-fuzz", ".git", "__pycache__", "corpus"}
 
 
+@functools.cache
 def files(*suffixes, under=""):
     """Every file below `under` with one of these suffixes, as paths relative to the root, sorted."""
     found = []
@@ -21,17 +24,19 @@ def files(*suffixes, under=""):
         for name in names:
             if not suffixes or name.endswith(suffixes):
                 found.append(os.path.relpath(os.path.join(where, name), ROOT))
-    return sorted(found)
+    return tuple(sorted(found))
 
 
+@functools.cache
 def read(path):
     with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as file:
         return file.read()
 
 
+@functools.cache
 def includes(path):
     """Pairs of (True where in angle brackets, name)."""
-    return [(mark == "<", name) for mark, name in INCLUDE.findall(read(path))]
+    return tuple((mark == "<", name) for mark, name in INCLUDE.findall(read(path)))
 
 
 def module_of(path):
@@ -39,6 +44,7 @@ def module_of(path):
     return parts[1] if parts[0] == "src" and len(parts) > 2 else None
 
 
+@functools.cache
 def code_only(text):
     """The text with comments and literals blanked, every newline kept."""
 
@@ -52,6 +58,7 @@ FUNCTION = re.compile(r"^(?!typedef|struct [\w]+ ?\{|enum|union|extern \"C\")[A-
                       r"\s*\([^;{}]*\)[^;{}()=]*\n\{", re.M)
 
 
+@functools.cache
 def functions(path):
     """Functions of a C file in kernel layout: (name, first line, last line), 1-based and inclusive."""
     text = code_only(read(path))
@@ -62,16 +69,17 @@ def functions(path):
             continue
         first = text.count("\n", 0, match.start()) + 1
         found.append((match[1], first, text.count("\n", 0, end) + 2))
-    return found
+    return tuple(found)
 
 
+@functools.cache
 def tracked():
     """What git would ship; None outside a checkout (a release tarball, a foreign owner)."""
     done = subprocess.run(["git", "-c", "safe.directory=*", "-C", ROOT, "ls-files", "-co", "--exclude-standard"],
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
     if done.returncode != 0:
         return None
-    return [name for name in done.stdout.splitlines() if os.path.isfile(os.path.join(ROOT, name))]
+    return tuple(name for name in done.stdout.splitlines() if os.path.isfile(os.path.join(ROOT, name)))
 
 
 class Tap:
