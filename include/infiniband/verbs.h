@@ -4480,11 +4480,11 @@ int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
  * Queries whether the bytes of a message become visible in order. If so, the application can poll
  * the last byte instead of a completion.
  *
- * *qp*, *op*: QP; opcode that is asked about.
+ * *qp*, *op*: the QP, and the opcode of the message.
  * *flags*: enum ibv_query_qp_data_in_order_flags.
  * Returns 0: the bytes of a message are stored in any order, on any QP, except that the last
- * aligned word of an RDMA WRITE is stored last; usrdma_ordering(7). (Else 1, or with RETURN_CAPS a
- * mask of enum ibv_query_qp_data_in_order_caps.)
+ * aligned word of an RDMA WRITE is stored last; usrdma_ordering(7). A device that stores them in
+ * order returns 1, or with RETURN_CAPS a mask of enum ibv_query_qp_data_in_order_caps.
  * Threads: any. Does not block.
  * Since IBVERBS_1.14. Source: ibv_query_qp_data_in_order(3). See also: ibv_poll_cq(),
  * usrdma_ordering(7).
@@ -5065,8 +5065,8 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 				     uint8_t port_num);
 
 /**
- * Destroys an address handle. Queued sends that use it are still sent. On an adapter they may not
- * be, so that a portable program first polls the completions of all sends that use the handle.
+ * Destroys an address handle. Queued sends that use it are still sent. An adapter may drop these
+ * sends. A portable program therefore first polls the completions of all sends that use the handle.
  *
  * *ah*: the AH; it is freed.
  * Returns 0.

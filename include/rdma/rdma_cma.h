@@ -697,8 +697,8 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
  * resolved address, its MTU at most that of the interface, its P_Key 0xffff and its packet lifetime
  * at most 30. Flow label, traffic class, SL, MTU, rate and lifetime are used. The REQ contains the
  * hop limit of the path record, or that of the kernel's route if it is 0; packets have that of the
- * kernel's route in both cases. Rate 0 means
- * that of the interface; LIDs are ignored.
+ * kernel's route in both cases. Rate 0 means that of the interface.
+ * LIDs are ignored.
  *
  * *optval*: the value.
  * *optlen*: size of the value in bytes. It must be exactly that of the option's type.
