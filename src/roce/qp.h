@@ -222,10 +222,27 @@ void roce_receive(struct roce *roce, const struct link_rx *rx);
 /* Moves ACKs before the requests to the same QP that directly precede them. */
 void roce_acks_first(struct link_rx *rx, int n);
 
+/* Sets now_ns for the current call. */
+static inline void roce_look_at_clock(struct roce *roce)
+{
+	if (roce->clock)
+		roce->now_ns = roce->clock(roce->clock_arg);
+}
+
 /* roce.c */
-void roce_look_at_clock(struct roce *roce); /* sets now_ns for the current call */
 void roce_timer_add(struct roce *roce, struct timer *timer, uint64_t deadline_ns);
 void roce_send_later(struct roce_qp *rqp);
+
+/* run.c */
+/* The operations run() and sleep() of the transport (core/transport.h). */
+unsigned int roce_run(struct engine *engine);
+bool roce_sleep(struct engine *engine, bool want_doorbell);
+/*
+ * Before a QP is bound: packets that have arrived for it belong to an earlier connection, whose
+ * PSNs may be the same. In INIT it drops them, as a NIC does at the time of their arrival. Packets
+ * for other QPs are executed, as in qp_reset().
+ */
+void roce_drop_earlier_packets(struct roce *roce);
 
 /*
  * batch.c: reserves a slot for one packet; NULL: back-pressure of the link. The caller fills the

@@ -27,7 +27,7 @@
  *
  * The owner of the engine sets a link and a clock with roce_set_link(); without a link bind()
  * fails. Between calls the module refers to payload in application memory only in packets that wait
- * for the next call of ibv_post_send() (roce.c). They are sent before the WR is completed or
+ * for the next call of ibv_post_send() (batch.c). They are sent before the WR is completed or
  * flushed, and before the MR is deregistered. Packets that the link did not accept are copied.
  */
 

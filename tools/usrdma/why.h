@@ -51,8 +51,6 @@ size_t why_root(const struct why_list *list, size_t index);
 void why_write_cause(FILE *out, const struct why_list *list, size_t root);
 void why_write_seen(FILE *out, const struct why_failure *failure);
 void why_write_process(FILE *out, const struct why_list *list, const struct why_failure *failure);
-void why_write_operation(FILE *out, const struct ipc_failure *failure);
-void why_write_refusal(FILE *out, const struct ipc_failure *failure);
 const char *why_advice(const struct why_list *list, size_t root);
 
 /* Whether two reports are so close that they can be about one failure. */
@@ -67,6 +65,19 @@ bool why_is_same_connection(const struct ipc_failure *a, const struct ipc_failur
  */
 const struct ipc_failure *why_fault(const struct why_list *list, size_t root);
 void why_write_fault(FILE *out, const struct ipc_failure *failure);
+
+/* why_wr.c: for work requests and queue pairs. */
+void why_write_wr(FILE *out, const struct why_list *list, size_t index);
+void why_write_qp(FILE *out, const struct ipc_failure *failure);
+/* "RDMA WRITE of 65,536 bytes at 0x7f… with rkey 0x100" */
+void why_write_operation(FILE *out, const struct ipc_failure *failure);
+/* The reason of a refused access, of the WR or of the peer's request. */
+void why_write_refusal(FILE *out, const struct ipc_failure *failure);
+/* The failure with what the peer has reported about it. */
+struct ipc_failure why_with_peers_view(const struct why_list *list, size_t index);
+/* Whether only the NAK of another host is known. */
+bool why_is_known_by_nak(const struct why_list *list, size_t index);
+const char *why_wr_advice(const struct ipc_failure *failure);
 
 /* why_cm.c: the parts of the above for connections and for calls of librdmacm. */
 void why_write_connection(FILE *out, const struct why_list *list, size_t root);

@@ -67,6 +67,12 @@ int desk_close(void **state)
 	return 0;
 }
 
+void desk_client_dies(struct desk_client *client)
+{
+	cma_client_gone(client->client);
+	client->client = NULL;
+}
+
 void desk_run(void)
 {
 	for (int i = 0; i < 20; i++)

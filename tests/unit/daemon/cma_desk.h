@@ -35,6 +35,9 @@ extern const struct cm_ops *desk_cms[];
 int desk_open(void **state);
 int desk_close(void **state);
 
+/* The process of the client ends. */
+void desk_client_dies(struct desk_client *client);
+
 /* Runs the loop as long as it has work other than timers. */
 void desk_run(void);
 /* Also waits for timers, until an event has arrived. */
