@@ -30,7 +30,7 @@ def clang_format():
 
 
 def badly_formatted(tool, paths):
-    command = [tool, "--dry-run", "--ferror-limit=0", "--style=file"] + paths
+    command = [tool, "--dry-run", "--ferror-limit=0", "--style=file", *paths]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                           check=False)
     seen = {}

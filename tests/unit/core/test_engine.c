@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * An engine with its thread, its descriptors and its notices. A transport only counts its calls; the
- * daemon's reply is replaced (meson.build).
+ * An engine with its thread, its descriptors and its notices. A transport only counts its calls;
+ * the daemon's reply is replaced (meson.build).
  */
 
 #include <setjmp.h>
