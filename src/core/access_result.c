@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/access_result.h"
+
 /* Names and vendor errors of the results of a responder's checks. */
 
 #include <assert.h>
 
 #include "base/util.h"
-#include "core/execute.h"
 
 static const char *const result_names[] = {
 	[ACCESS_OK] = "ok",

@@ -7,9 +7,10 @@
 
 #include "base/fault.h"
 #include "core/call_failed.h"
-#include "core/context.h"
 #include "core/device.h"
+#include "core/engine.h"
 #include "core/lock_check.h"
+#include "core/path.h"
 #include "core/pd.h"
 #include "core/transport.h"
 #include "wire/grh.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/futex.h"
-#include "core/context.h"
 #include "core/engine.h"
 #include "core/lock_check.h"
 

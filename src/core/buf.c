@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "core/context.h"
+#include "core/engine.h"
 #include "core/pd.h"
 
 static int buf_map(struct ibv_buf *buf, size_t bytes)

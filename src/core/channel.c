@@ -13,6 +13,7 @@
 #include "core/call_failed.h"
 #include "core/context.h"
 #include "core/direct_wake.h"
+#include "core/engine.h"
 #include "core/engine_serve.h"
 #include "core/event_fd.h"
 #include "core/lock_check.h"

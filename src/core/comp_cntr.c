@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "core/call_failed.h"
 #include "core/context.h"
+#include "core/engine.h"
 #include "core/lock_check.h"
 
 #define OPS_ALL ((1u << QP_COMP_CNTR_OPS) - 1)

@@ -10,10 +10,11 @@
 #include "core/async.h"
 #include "core/command_file.h"
 #include "core/device.h"
+#include "core/engine.h"
 #include "core/event_fd.h"
 #include "core/lock_check.h"
 #include "core/mr.h"
-#include "core/qp.h"
+#include "core/qp_error.h"
 
 static void context_free(struct context *context)
 {

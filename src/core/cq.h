@@ -35,20 +35,6 @@ struct cq_purged {
 void cq_purge_qp(struct cq *cq, uint32_t qpn, struct cq_purged *purged);
 
 /*
- * Changes whenever the application has processed all completions, as far as the library can know:
- * it found the CQ empty, or waits for an event of the channel. If two threads use the CQ, one of
- * their turns may not be counted.
- */
-static inline unsigned int cq_turns(const struct cq *cq)
-{
-	unsigned int turns = atomic_load_explicit(&cq->turns, memory_order_relaxed);
-
-	return cq->channel ?
-		       turns + atomic_load_explicit(&cq->channel->turns, memory_order_relaxed) :
-		       turns;
-}
-
-/*
  * Reads without the lock, so that the result may be outdated; callers that depend on it check again
  * with the lock. The indices wrap at 2^32. The consumer reads head, and the producer reads tail,
  * without the other's lock.
@@ -57,13 +43,6 @@ static inline bool cq_looks_empty(const struct cq *cq)
 {
 	return __atomic_load_n(&cq->head, __ATOMIC_ACQUIRE) ==
 	       __atomic_load_n(&cq->tail, __ATOMIC_RELAXED);
-}
-
-/* A turn of the CQ or of the channel ends. */
-static inline void cq_turn_ends(atomic_uint *turns)
-{
-	atomic_store_explicit(turns, atomic_load_explicit(turns, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
 }
 
 /*

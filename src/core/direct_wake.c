@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "core/channel.h"
 #include "core/cq.h"
+#include "core/cq_turns.h"
 #include "core/engine.h"
 #include "core/lock_check.h"
 #include "core/usage.h"

@@ -16,6 +16,7 @@
 #include "base/util.h"
 #include "core/call_failed.h"
 #include "core/context.h"
+#include "core/engine.h"
 #include "core/lock_check.h"
 #include "core/mr.h"
 

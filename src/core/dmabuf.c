@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "core/context.h"
 #include "core/device.h"
 #include "core/mr.h"
 #include "core/pd.h"

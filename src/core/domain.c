@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "core/call_failed.h"
 #include "core/context.h"
+#include "core/engine.h"
 #include "core/lock_check.h"
 #include "core/pd.h"
 

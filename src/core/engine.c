@@ -16,6 +16,7 @@
 #include "base/thread_id.h"
 #include "base/trace_ring.h"
 #include "base/util.h"
+#include "core/core_notice.h"
 #include "core/device.h"
 #include "core/discard.h"
 #include "core/engine_watch.h"
@@ -217,7 +218,7 @@ static int engine_open(struct engine *engine, int *segment_fd)
 	if (!ret)
 		ret = engine_watch_progress(engine);
 	if (!ret)
-		ret = engine_notices_open(engine);
+		ret = core_notices_open(engine);
 	for (size_t i = 0; !ret && transports[i]; i++)
 		ret = transports[i]->open(engine, segment_fd);
 	if (!ret)

@@ -2,6 +2,7 @@
 #ifndef USRDMA_CORE_ENGINE_H
 #define USRDMA_CORE_ENGINE_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -256,6 +257,17 @@ static inline void engine_init_lists(struct engine *engine)
 	list_init(&engine->discards);
 	av_calls_init(&engine->av_calls);
 	direct_wake_init(engine);
+}
+
+/*
+ * Whether objects may be created and changed: 0, or -EIO in a fork()ed child and after the daemon
+ * connection was lost. Destroying is always permitted. engine.lock or the lock of a shard held:
+ * is_fatal changes with all locks held.
+ */
+static inline int engine_usable(const struct engine *engine)
+{
+	engine_assert_any_locked(engine);
+	return engine->is_orphan || engine->is_fatal ? -EIO : 0;
 }
 
 /*

@@ -28,8 +28,8 @@ struct notice_handler {
 		what;
 };
 
-/* Removes all handlers and registers those of the core. engine.lock held. */
-int engine_notices_open(struct engine *engine) __attribute__((warn_unused_result));
+/* Removes all handlers. engine.lock held. */
+void engine_notices_clear(struct engine *engine);
 
 /*
  * Registers the counter of dropped notices; to be called when a transport has opened the segment.

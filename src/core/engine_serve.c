@@ -11,7 +11,7 @@
 #include "base/spin.h"
 #include "base/syscalls.h"
 #include "core/channel.h"
-#include "core/cq.h"
+#include "core/cq_turns.h"
 #include "core/direct_wake.h"
 #include "core/engine.h"
 #include "core/engine_watch.h"

@@ -9,6 +9,7 @@
 #include "core/comp_cntr.h"
 #include "core/cq.h"
 #include "core/failure.h"
+#include "core/failure_wr.h"
 #include "core/fault_points.h"
 #include "core/lock_check.h"
 #include "core/mr.h"

@@ -3,9 +3,16 @@
 #define USRDMA_CORE_FAILURE_H
 
 #include "base/probe.h"
-#include "core/execute.h"
+#include "base/timer.h"
+#include "core/access_result.h"
 #include "core/failure_kept.h"
 #include "ipc/msg_failure.h"
+
+struct context;
+struct engine;
+struct ipc_gid;
+struct qp;
+union ibv_gid;
 
 /*
  * Reports failures to the daemon, for `usrdma why`, after an operation has failed. All functions
@@ -60,41 +67,13 @@ struct failure_reports {
 
 void failure_open(struct failure_reports *reports);
 
-/*
- * A send WQE of the QP completes with an error of its own. It becomes the cause of what follows on
- * this QP.
- */
-PROBE_COLD void failure_wr(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status,
-			   enum vendor_err vendor_err);
-
-/* As above, for a receive. */
-PROBE_COLD void failure_recv(struct qp *qp, const struct inbound *in, const struct ibv_wc *wc);
-
-/*
- * The QP enters ERR or SQE. `event`: as in qp_enter_error(). The WRs of both queues will be
- * flushed.
- */
-PROBE_COLD void failure_qp(struct qp *qp, enum ibv_event_type event);
-
-/* Posted WRs are flushed because the QP is in ERR. */
-PROBE_COLD void failure_flushed(struct qp *qp, uint32_t sends, uint32_t receives);
-
-/*
- * ibv_modify_qp(), ibv_post_send(), ibv_post_recv() and others failed with -errno: finds out the
- * reason (failure_call.c). The last two take all locks. unreachable: the source GID if the address
- * vector could not be resolved from it; otherwise NULL.
- */
-PROBE_COLD void failure_modify(const struct qp *qp, const struct ibv_qp_attr *attr, int mask,
-			       int error, const struct ipc_gid *unreachable);
-PROBE_COLD void failure_post_send(struct qp *qp, const struct ibv_send_wr *wr, int error);
-/* ibv_wr_complete(): the first WR of the batch that was invalid. */
-PROBE_COLD void failure_wr_complete(struct qp *qp, uint64_t wr_id, enum ibv_wr_opcode opcode,
-				    int error);
-PROBE_COLD void failure_post_recv(struct qp *qp, const struct ibv_recv_wr *wr, int error);
-PROBE_COLD void failure_reg_mr(const struct context *context, uint64_t addr, uint64_t length,
-			       unsigned int access, int error);
-PROBE_COLD void failure_create_qp(const struct context *context,
-				  const struct ibv_qp_init_attr_ex *attr, int error);
+/* Fill in what is known of the QP or the context. NULL: this process cannot report. */
+struct engine *failure_begin(const struct qp *qp, enum ipc_failure_kind kind,
+			     struct ipc_failure *failure);
+struct engine *failure_begin_context(const struct context *context, enum ipc_failure_kind kind,
+				     struct ipc_failure *failure);
+void failure_send(struct engine *engine, struct ipc_failure *failure);
+void failure_call(struct engine *engine, struct ipc_failure *failure, const char *call, int error);
 
 /*
  * The reason of a failed call: no route from the source to the destination, or no reply of the next
@@ -103,23 +82,7 @@ PROBE_COLD void failure_create_qp(const struct context *context,
 PROBE_COLD void failure_unreachable(struct ipc_failure *failure, const struct ipc_gid *source,
 				    const union ibv_gid *dgid);
 
-/*
- * For the above. failure_begin(): fills in what is known of the QP; NULL: this process cannot
- * report.
- */
-struct engine *failure_begin(const struct qp *qp, enum ipc_failure_kind kind,
-			     struct ipc_failure *failure);
-struct engine *failure_begin_context(const struct context *context, enum ipc_failure_kind kind,
-				     struct ipc_failure *failure);
-void failure_send(struct engine *engine, struct ipc_failure *failure);
 /* Whether this reason was not reported yet for the QP since its reset. */
 bool failure_is_first(struct qp *qp, enum ipc_failure_reason reason);
-void failure_call(struct engine *engine, struct ipc_failure *failure, const char *call, int error);
-
-/* Describes the last request of a peer that a check refused, and clears it. engine.lock held. */
-void failure_describe_refusal(struct ipc_failure *failure, struct engine *engine);
-
-/* A check of a peer's request failed. If the QP enters ERR, failure_qp() reports it. */
-PROBE_COLD void failure_refused(struct qp *qp, const struct failure_refusal *refusal);
 
 #endif

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <assert.h>
+#include "core/failure_call.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "core/ah.h"
 #include "core/device.h"
 #include "core/engine.h"
-#include "core/failure.h"
 #include "core/lock_check.h"
 #include "core/opcode.h"
-#include "core/qp.h"
 #include "core/qp_state.h"
 #include "wire/gid.h"
 
@@ -102,14 +101,6 @@ static bool explain_retries(struct ipc_failure *failure, const struct profile *p
 			profile_limit(profile, PROFILE_MAX_QP_RD_ATOM, MAX_RD_ATOMIC));
 }
 
-void failure_unreachable(struct ipc_failure *failure, const struct ipc_gid *source,
-			 const union ibv_gid *dgid)
-{
-	failure->reason = IPC_REASON_UNREACHABLE;
-	memcpy(failure->local_ip, source->raw, sizeof(failure->local_ip));
-	memcpy(failure->remote_ip, dgid->raw, sizeof(failure->remote_ip));
-}
-
 void failure_modify(const struct qp *qp, const struct ibv_qp_attr *attr, int mask, int error,
 		    const struct ipc_gid *unreachable)
 {
@@ -127,25 +118,6 @@ void failure_modify(const struct qp *qp, const struct ibv_qp_attr *attr, int mas
 	if (mask & IBV_QP_DEST_QPN)
 		failure.peer_qpn = attr->dest_qp_num;
 	failure_call(engine, &failure, "ibv_modify_qp", error);
-}
-
-static_assert(IPC_REASON_COUNT <= 8 * sizeof(((struct qp *)NULL)->reported_reasons),
-	      "qp.reported_reasons has a bit for each reason");
-
-/*
- * An application may repeat a post until the queue has space, so each reason is reported once for a
- * QP.
- */
-bool failure_is_first(struct qp *qp, enum ipc_failure_reason reason)
-{
-	uint64_t *word = &qp->reported_reasons[reason / 64];
-	uint64_t bit = UINT64_C(1) << (reason % 64);
-
-	qp_assert_locked(qp);
-	if (*word & bit)
-		return false;
-	*word |= bit;
-	return true;
 }
 
 static void explain_send(struct ipc_failure *failure, const struct qp *qp,

@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "core/engine.h"
 #include "core/failure.h"
+#include "core/failure_call.h"
+#include "core/failure_wr.h"
 #include "core/lock_check.h"
 #include "core/transport.h"
 

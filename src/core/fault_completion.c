@@ -9,7 +9,8 @@
 #include "core/engine.h"
 #include "core/fault_points.h"
 #include "core/lock_check.h"
-#include "core/qp.h"
+#include "core/qp_error.h"
+#include "core/qp_table.h"
 #include "core/vendor_err.h"
 
 /*

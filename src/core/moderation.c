@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "core/context.h"
 #include "core/cq.h"
+#include "core/engine.h"
 #include "core/lock_check.h"
 
 #define NS_PER_US UINT64_C(1000)

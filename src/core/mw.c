@@ -6,8 +6,8 @@
 
 #include "base/fault.h"
 #include "core/call_failed.h"
-#include "core/context.h"
 #include "core/device.h"
+#include "core/engine.h"
 #include "core/mr.h"
 #include "core/pd.h"
 #include "core/post.h"

@@ -67,7 +67,8 @@ struct xrcd;
 #define MAX_MSG_BYTES	 (UINT32_C(1) << 31)
 #define MAX_RD_ATOMIC	 128u
 #define NUM_COMP_VECTORS 4
-#define QP_COMP_CNTR_OPS 6 /* enum ibv_qp_attach_comp_cntr_op */
+#define RNR_TIMER_MAX	 31 /* the largest encoding of min_rnr_timer */
+#define QP_COMP_CNTR_OPS 6  /* enum ibv_qp_attach_comp_cntr_op */
 #define GID_TABLE_LEN	 IPC_GIDS_MAX
 
 /* Objects that a profile limits (device_count_add()). */
@@ -435,6 +436,11 @@ static inline struct device *to_device(struct ibv_device *device)
 static inline struct comp_channel *to_channel(struct ibv_comp_channel *channel)
 {
 	return (struct comp_channel *)channel;
+}
+
+static inline bool qp_is_xrc(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include "core/context.h"
 #include "core/device.h"
 #include "core/domain.h"
+#include "core/engine.h"
 #include "core/lock_check.h"
 
 /*

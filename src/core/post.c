@@ -12,7 +12,8 @@
 #include "core/datagram.h"
 #include "core/device.h"
 #include "core/engine.h"
-#include "core/failure.h"
+#include "core/failure_call.h"
+#include "core/failure_wr.h"
 #include "core/fault_points.h"
 #include "core/lock_check.h"
 #include "core/mw.h"
@@ -22,7 +23,6 @@
 #include "core/transport.h"
 #include "core/wq.h"
 #include "core/wr_batch.h"
-#include "core/xrc.h"
 
 static int opcode_check(const struct qp *qp, enum ibv_wr_opcode opcode)
 {

@@ -13,6 +13,7 @@
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/device.h"
+#include "core/engine.h"
 #include "core/lock_check.h"
 #include "core/mcast.h"
 #include "core/mw.h"
@@ -21,12 +22,6 @@
 #include "core/wq.h"
 #include "core/wr_batch.h"
 #include "core/xrc_remote.h"
-
-struct qp *qp_find(struct engine *engine, uint32_t qpn)
-{
-	engine_assert_any_locked(engine);
-	return qp_table_get(&engine->qps, qpn);
-}
 
 void qp_unstarve(struct qp *qp)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/qp.h"
+#include "core/qp_error.h"
 
 #include "base/clock.h"
 #include "core/async.h"
 #include "core/engine.h"
-#include "core/failure.h"
+#include "core/failure_wr.h"
 #include "core/lock_check.h"
 #include "core/probe.h"
+#include "core/qp.h"
+#include "core/qp_table.h"
 #include "core/transport.h"
 #include "core/wq.h"
-
-/* Transitions of a QP that an error or a received message causes, and not ibv_modify_qp(). */
 
 static void enter_error(struct qp *qp, enum ibv_event_type event)
 {

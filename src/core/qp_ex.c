@@ -4,8 +4,8 @@
 
 #include "base/trace_points.h"
 #include "base/user_copy.h"
-#include "core/context.h"
-#include "core/failure.h"
+#include "core/engine.h"
+#include "core/failure_call.h"
 #include "core/mw.h"
 #include "core/opcode.h"
 #include "core/post.h"

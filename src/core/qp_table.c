@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/qp_table.h"
 
+#include "core/engine.h"
+#include "core/lock_check.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -92,4 +95,10 @@ struct qp *qp_table_next(const struct qp_table *table, uint32_t *cursor)
 			return qp;
 	}
 	return NULL;
+}
+
+struct qp *qp_find(struct engine *engine, uint32_t qpn)
+{
+	engine_assert_any_locked(engine);
+	return qp_table_get(&engine->qps, qpn);
 }

@@ -6,6 +6,8 @@
 
 #include "core/objects.h"
 
+struct engine;
+
 /*
  * The QPs of one process by QPN: a hash table with linear probing. The hash is the low bits of the
  * QPN, which are random. The table doubles when it is half full, up to IPC_SLOT_QPNS entries; then
@@ -45,5 +47,11 @@ void qp_table_remove(struct qp_table *table, const struct qp *qp);
  * during the iteration.
  */
 struct qp *qp_table_next(const struct qp_table *table, uint32_t *cursor);
+
+/*
+ * The QP of this process with that number, or NULL. engine.lock or the lock of a shard held: the
+ * table changes with all locks held.
+ */
+struct qp *qp_find(struct engine *engine, uint32_t qpn);
 
 #endif

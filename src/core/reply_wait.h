@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "core/cq.h"
+#include "core/cq_turns.h"
 #include "core/engine.h"
 
 /*

@@ -4,7 +4,7 @@
 #include "core/lock_check.h"
 #include "core/mw.h"
 #include "core/opcode.h"
-#include "core/qp.h"
+#include "core/qp_error.h"
 #include "core/wq.h"
 
 /*

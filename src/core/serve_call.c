@@ -12,7 +12,6 @@
 #include "base/fault.h"
 #include "base/user_fault.h"
 #include "core/channel.h"
-#include "core/context.h"
 #include "core/engine.h"
 #include "core/engine_serve.h"
 #include "core/engine_watch.h"

@@ -10,6 +10,7 @@
 #include "core/call_failed.h"
 #include "core/context.h"
 #include "core/device.h"
+#include "core/engine.h"
 #include "core/lock_check.h"
 #include "core/pd.h"
 #include "core/wq.h"

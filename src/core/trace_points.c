@@ -7,7 +7,7 @@
 
 #include "base/trace_line.h"
 #include "base/trace_points.h"
-#include "core/execute.h"
+#include "core/access_result.h"
 #include "core/opcode.h"
 #include "core/qp_state.h"
 #include "core/vendor_err.h"

@@ -10,7 +10,6 @@
 
 struct datagram_tx;
 struct ipc_failure;
-struct ipc_gid;
 
 /*
  * The operations of a transport. Unless its comment states otherwise, a member is called with all
@@ -161,19 +160,6 @@ bool transport_is_chosen(const struct engine *engine, const struct transport *tr
 
 /* No transport reaches a peer: logs the cause if the user can correct it. */
 void transport_explain(const struct engine *engine);
-
-/*
- * To be called before bind() or ah_open() with an address vector that ah_attr_check() has accepted,
- * and its source GID: finds out from the daemon whether the destination belongs to this host. If
- * so, requests a connection to the owner of the QPN (0: none). Otherwise resolves the destination
- * if a transport is routed; a multicast group needs no resolution. Replaces the hop limit by that
- * of the route, as Linux does for every destination that it resolves. route_only: as in
- * av_call_resolve(), whose -errno is returned. Called without locks, so that a daemon or a kernel
- * that does not reply delays only the caller.
- */
-int transports_open_path(struct engine *engine, struct device *device, struct ibv_ah_attr *attr,
-			 const struct ipc_gid *source, uint32_t qpn, bool route_only)
-	__attribute__((warn_unused_result));
 
 /*
  * Registers the handlers of the notices with which the daemon delegates a receive socket

@@ -9,7 +9,7 @@
 #include "core/async.h"
 #include "core/comp_cntr.h"
 #include "core/cq.h"
-#include "core/failure.h"
+#include "core/failure_wr.h"
 #include "core/lock_check.h"
 #include "core/opcode.h"
 #include "core/usage.h"

@@ -6,7 +6,7 @@
 #include "base/futex.h"
 #include "base/thread_id.h"
 #include "core/ah.h"
-#include "core/context.h"
+#include "core/engine.h"
 #include "core/lock_check.h"
 #include "core/qp_lock.h"
 #include "core/wq.h"

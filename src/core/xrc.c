@@ -8,6 +8,7 @@
 #include "base/fault.h"
 #include "core/call_failed.h"
 #include "core/context.h"
+#include "core/engine.h"
 #include "core/lock_check.h"
 
 static int xrc_init_attr_check(const struct ibv_xrcd_init_attr *attr)

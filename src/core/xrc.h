@@ -43,11 +43,6 @@ static inline struct xrcd *to_xrcd(struct ibv_xrcd *xrcd)
 	return (struct xrcd *)xrcd;
 }
 
-static inline bool qp_is_xrc(enum ibv_qp_type type)
-{
-	return type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
-}
-
 /* xrc_domain.c */
 void xrc_domains_init(struct engine *engine);
 

@@ -6,8 +6,9 @@
 #include "core/async.h"
 #include "core/call_failed.h"
 #include "core/context.h"
+#include "core/engine.h"
 #include "core/lock_check.h"
-#include "core/qp.h"
+#include "core/qp_table.h"
 #include "core/xrc_remote.h"
 
 /*

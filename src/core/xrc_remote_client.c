@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/engine.h"
 #include "core/qp.h"
 #include "core/lock_check.h"
 #include "core/xrc_remote.h"
@@ -10,7 +11,6 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "core/async.h"
-#include "core/context.h"
 
 /* Timeout of an operation, because the server may be stopped. */
 #define CALL_TIMEOUT_NS (UINT64_C(5) * CLOCK_NS_PER_S)

@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/context.h"
+#include "core/engine.h"
 #include "core/qp.h"
+#include "core/qp_table.h"
 #include "core/xrc_remote.h"
 
 /*

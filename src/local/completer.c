@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/lock_check.h"
 #include "core/opcode.h"
-#include "core/qp.h"
+#include "core/qp_error.h"
 #include "core/requester.h"
 #include "core/sge.h"
 #include "core/wq.h"

@@ -9,7 +9,7 @@
 #include "core/datagram.h"
 #include "core/device.h"
 #include "core/lock_check.h"
-#include "core/qp.h"
+#include "core/qp_table.h"
 #include "local/fault.h"
 #include "wire/packet.h"
 

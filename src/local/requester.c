@@ -4,12 +4,11 @@
 
 #include "base/clock.h"
 #include "base/util.h"
-#include "core/cq.h"
 #include "core/failure_drop.h"
 #include "core/failure_warn.h"
 #include "core/lock_check.h"
 #include "core/opcode.h"
-#include "core/qp.h"
+#include "core/qp_error.h"
 #include "core/qp_state.h"
 #include "core/requester.h"
 #include "core/sge.h"

@@ -8,7 +8,7 @@
 
 #include "base/util.h"
 #include "core/lock_check.h"
-#include "core/qp.h"
+#include "core/qp_table.h"
 #include "core/transport.h"
 #include "core/xrc.h"
 #include "local/channel_copy.h"

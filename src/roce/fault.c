@@ -5,7 +5,7 @@
 #include "base/be.h"
 #include "base/user_copy.h"
 #include "core/fault_points.h"
-#include "core/qp.h"
+#include "core/qp_table.h"
 #include "roce/probe.h"
 #include "wire/opcode.h"
 #include "wire/packet.h"

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "core/failure_drop.h"
-#include "core/qp.h"
+#include "core/qp_table.h"
 #include "roce/probe.h"
 
 /*

@@ -2,7 +2,8 @@
 #include "base/util.h"
 #include "core/failure.h"
 #include "core/failure_drop.h"
-#include "core/qp.h"
+#include "core/failure_wr.h"
+#include "core/qp_error.h"
 #include "core/qp_state.h"
 #include "roce/xrc_forward.h"
 

@@ -8,7 +8,7 @@
 #include "base/util.h"
 #include "core/device.h"
 #include "core/lock_check.h"
-#include "core/qp.h"
+#include "core/qp_table.h"
 #include "roce/probe.h"
 #include "roce/xrc_forward.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/qp.h"
+#include "core/qp_table.h"
 #include "core/wq.h"
 #include "roce/qp.h"
 #include "wire/aeth.h"

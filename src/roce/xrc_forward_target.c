@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "core/device.h"
 #include "core/lock_check.h"
-#include "core/qp.h"
+#include "core/qp_table.h"
 #include "roce/xrc_forward.h"
 
 /*

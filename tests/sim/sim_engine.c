@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/context.h"
+#include "core/engine.h"
 #include "core/transport.h"
 #include "core/xrc.h"
 #include "../with_locks.h"

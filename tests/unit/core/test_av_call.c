@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/librdmacm_calls.h"
+#include "core/core_notice.h"
 #include "profile/profile.h"
 
 /* In one expression, because tests/abi/errnos.py searches for this form. */
@@ -88,7 +89,7 @@ static int av_call_setup(void **state)
 	fake_route(true);
 	memset(&host, 0, sizeof(host));
 	engine_lock(&fake.engine);
-	assert_int_equal(engine_notices_open(&fake.engine), 0);
+	assert_int_equal(core_notices_open(&fake.engine), 0);
 	engine_unlock(&fake.engine);
 	fake.device.info.gid_count = 2;
 	gid_fill(fake.device.info.gids[0].raw, 0xfd, 0, 1);

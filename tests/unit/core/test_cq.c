@@ -23,8 +23,8 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "core/channel.h"
-#include "core/context.h"
 #include "core/cq.h"
+#include "core/engine.h"
 #include "core/event_fd.h"
 #include "../../with_locks.h"
 

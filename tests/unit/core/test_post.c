@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/post.h"
-#include "core/qp.h"
+#include "core/qp_error.h"
 #include "core/wq.h"
 
 #define QUEUE_WRS 16

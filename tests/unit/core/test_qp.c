@@ -10,7 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/qp.h"
+#include "core/qp_error.h"
+#include "core/qp_table.h"
 #include "core/wq.h"
 
 static void ibv_create_qp_returns_granted_attributes(void **state)

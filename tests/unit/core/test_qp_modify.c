@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/qp.h"
+#include "core/qp_error.h"
 #include "core/wq.h"
 
 static void ibv_modify_qp_rtr_tries_transports_in_order(void **state)

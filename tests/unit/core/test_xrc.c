@@ -8,7 +8,8 @@
 #include <fcntl.h>
 
 #include "core/async.h"
-#include "core/qp.h"
+#include "core/qp_error.h"
+#include "core/qp_table.h"
 #include "core/wq.h"
 #include "core/xrc.h"
 

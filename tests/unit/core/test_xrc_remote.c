@@ -12,7 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/qp.h"
+#include "core/qp_error.h"
+#include "core/qp_table.h"
 #include "core/xrc_remote.h"
 
 #define OTHER	   200u

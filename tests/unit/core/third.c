@@ -10,7 +10,8 @@
 #include "core/engine_watch.h"
 #include "core/execute.h"
 #include "core/opcode.h"
-#include "core/qp.h"
+#include "core/qp_error.h"
+#include "core/qp_table.h"
 #include "core/requester.h"
 #include "core/sge.h"
 

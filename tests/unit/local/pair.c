@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "core/context.h"
+#include "core/engine.h"
 #include "core/engine_watch.h"
 #include "core/event_fd.h"
 #include "core/transport.h"
