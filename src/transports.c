@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/transport.h"
+#include "core/engine/transport.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/fdpass.h"
 #include "base/log.h"
-#include "core/engine_watch.h"
+#include "core/engine/engine_watch.h"
 #include "link/udp.h"
 #include "local/local.h"
 #include "roce/roce.h"

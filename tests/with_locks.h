@@ -2,11 +2,11 @@
 #ifndef USRDMA_TESTS_WITH_LOCKS_H
 #define USRDMA_TESTS_WITH_LOCKS_H
 
-#include "core/engine.h"
+#include "core/engine/engine.h"
 
 /*
  * Executes a statement with all locks of the engine, as the callers in the library hold them
- * (core/lock_check.h).
+ * (core/engine/lock_check.h).
  */
 #define WITH_LOCKS(of, statement)                \
 	do {                                     \

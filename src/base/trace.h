@@ -167,7 +167,7 @@ struct trace_one_sided {
 	uint32_t remote_qpn;
 	uint32_t message_seq;
 	uint32_t imm_be;
-	uint32_t status; /* enum access_result of core/execute.h; 0: success */
+	uint32_t status; /* enum access_result of core/queue/execute.h; 0: success */
 	uint8_t opcode;	 /* enum ibv_wr_opcode */
 	uint8_t reserved;
 	uint16_t payload_bytes; /* valid in `payload` */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/clock.h"
-#include "core/lock_check.h"
+#include "core/engine/lock_check.h"
 #include "local/local.h"
 
 /*
  * An ACK is written to the FIFO at once, and a peer that is awake finds it. The doorbell for it
- * waits until the application replies, or has processed the message (core/reply_wait.h). QPs whose
+ * waits until the application replies, or has processed the message (core/queue/reply_wait.h). QPs whose
  * CQs have a channel belong to shard 0, so that engine.lock guards the list.
  */
 

@@ -10,8 +10,8 @@
 
 #include "base/fdpass.h"
 #include "base/syscalls.h"
-#include "core/cq.h"
-#include "core/lock_check.h"
+#include "core/queue/cq.h"
+#include "core/engine/lock_check.h"
 #include "local/local.h"
 
 #define PATH_BYTES 64

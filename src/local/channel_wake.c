@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "core/lock_check.h"
+#include "core/engine/lock_check.h"
 #include "local/channel_copy.h"
 #include "local/local.h"
 

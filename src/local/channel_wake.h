@@ -10,7 +10,7 @@ struct local_qp;
 struct peer;
 
 /*
- * The sender's side of direct wake-ups (core/direct_wake.h): this process adds units to the
+ * The sender's side of direct wake-ups (core/engine/direct_wake.h): this process adds units to the
  * completion channels of its peers. It has copies of their descriptors (channel_copy.h).
  */
 

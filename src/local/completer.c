@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/lock_check.h"
-#include "core/opcode.h"
-#include "core/qp_error.h"
-#include "core/requester.h"
-#include "core/sge.h"
-#include "core/wq.h"
+#include "core/engine/lock_check.h"
+#include "core/object/opcode.h"
+#include "core/queue/qp_error.h"
+#include "core/queue/requester.h"
+#include "core/queue/sge.h"
+#include "core/queue/wq.h"
 #include "local/request.h"
 #include "local/requester.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ipc/msg_failure.h"
-#include "core/lock_check.h"
+#include "core/engine/lock_check.h"
 #include "local/local.h"
 
 /*

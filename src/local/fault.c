@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "base/util.h"
-#include "core/ah.h"
-#include "core/fault_points.h"
-#include "core/lock_check.h"
-#include "core/requester.h"
+#include "core/device/ah.h"
+#include "core/report/fault_points.h"
+#include "core/engine/lock_check.h"
+#include "core/queue/requester.h"
 #include "local/request.h"
 #include "local/requester.h"
 

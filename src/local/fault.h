@@ -3,7 +3,7 @@
 #define USRDMA_LOCAL_FAULT_H
 
 #include "base/fault.h"
-#include "core/datagram.h"
+#include "core/queue/datagram.h"
 #include "local/local.h"
 
 /*

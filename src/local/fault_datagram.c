@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/user_copy.h"
-#include "core/lock_check.h"
+#include "core/engine/lock_check.h"
 #include "local/fault.h"
 
 #include <errno.h>

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 
 #include "base/util.h"
-#include "core/counters.h"
-#include "core/device.h"
-#include "core/lock_check.h"
-#include "core/qp.h"
-#include "core/transport.h"
-#include "core/xrc.h"
+#include "core/engine/counters.h"
+#include "core/device/device.h"
+#include "core/engine/lock_check.h"
+#include "core/qp/qp.h"
+#include "core/engine/transport.h"
+#include "core/qp/xrc.h"
 #include "local/fault.h"
 #include "local/requester.h"
 

@@ -6,14 +6,14 @@
 
 #include "base/list.h"
 #include "base/timer.h"
-#include "core/datagram.h"
-#include "core/engine.h"
-#include "core/execute.h"
-#include "core/objects.h"
-#include "core/opcode.h"
-#include "core/reply_wait.h"
-#include "core/vendor_err.h"
-#include "core/xrc_forward.h"
+#include "core/queue/datagram.h"
+#include "core/engine/engine.h"
+#include "core/queue/execute.h"
+#include "core/object/objects.h"
+#include "core/object/opcode.h"
+#include "core/queue/reply_wait.h"
+#include "core/object/vendor_err.h"
+#include "core/qp/xrc_forward.h"
 #include "ipc/segment.h"
 #include "local/ring.h"
 
@@ -21,10 +21,10 @@
  * The same-host transport: messages between two processes of one daemon, without packets and PSNs.
  * The requester executes RDMA READ and WRITE in the peer's memory if the kernel permits it. All
  * other operations are FIFO elements (struct cell). engine.lock guards the state of this transport,
- * except what belongs to the QPs of another shard than 0 (core/shard.h).
+ * except what belongs to the QPs of another shard than 0 (core/engine/shard.h).
  */
 
-#define LOCAL_TRANSPORT 0 /* its number, see core/transport.h */
+#define LOCAL_TRANSPORT 0 /* its number, see core/engine/transport.h */
 
 extern const struct transport local_transport;
 
@@ -69,7 +69,7 @@ struct refusal {
 
 /*
  * A process to which this process is connected, or this process itself. QPs of different shards
- * (core/shard.h) have FIFOs of their own, and therefore a peer of their own for each pair of shards
+ * (core/engine/shard.h) have FIFOs of their own, and therefore a peer of their own for each pair of shards
  * (peer_shard.c). Freed when the process has ended, no QP is bound to it and its last access to our
  * memory is over.
  */
@@ -84,7 +84,7 @@ struct peer {
 	/* datagrams have found no space in tx since this time; 0: tx has space */
 	uint64_t blocked_since_ns;
 	uint32_t refusal_count;
-	bool xrc_forward_waits; /* a message of core/xrc_forward.h found no space in tx */
+	bool xrc_forward_waits; /* a message of core/qp/xrc_forward.h found no space in tx */
 	/* the doorbell for cells that only respond waits for the application's reply */
 	bool has_deferred_doorbell;
 	bool has_waiting_acks; /* waiting_acks is not empty */

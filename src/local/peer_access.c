@@ -2,8 +2,8 @@
 #include "local/peer_access.h"
 
 #include "base/thread_id.h"
-#include "core/opcode.h"
-#include "core/qp_state.h"
+#include "core/object/opcode.h"
+#include "core/object/qp_state.h"
 #include "local/local.h"
 
 const struct segment_qp *peer_access_qp(const struct local_qp *lqp)

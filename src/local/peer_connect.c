@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "core/xrc_forward.h"
+#include "core/qp/xrc_forward.h"
 #include "local/local.h"
 #include "local/requester.h"
 

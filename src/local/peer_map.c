@@ -11,7 +11,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/user_fault.h"
-#include "core/lock_check.h"
+#include "core/engine/lock_check.h"
 #include "local/local.h"
 #include "local/peer_file.h"
 

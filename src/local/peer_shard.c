@@ -3,12 +3,12 @@
 
 #include "base/log.h"
 #include "base/util.h"
-#include "core/lock_check.h"
-#include "core/wake.h"
+#include "core/engine/lock_check.h"
+#include "core/engine/wake.h"
 #include "local/local.h"
 
 /*
- * The peers of shards (core/shard.h). A process has one FIFO in each direction for each pair of
+ * The peers of shards (core/engine/shard.h). A process has one FIFO in each direction for each pair of
  * shards, because a FIFO has one writer and one reader, and each of them is guarded by the lock of
  * its shard. For the functions of this module, each of these pairs is a peer: they differ from the
  * peer of shard 0 only in that they have no datagrams, and in what belongs to it.

@@ -6,9 +6,9 @@
 #include "base/trace_points.h"
 #include "base/user_copy.h"
 #include "base/util.h"
-#include "core/opcode.h"
-#include "core/sge.h"
-#include "core/trace_points.h"
+#include "core/object/opcode.h"
+#include "core/queue/sge.h"
+#include "core/report/trace_points.h"
 #include "local/request.h"
 #include "local/trace_points.h"
 

@@ -4,9 +4,9 @@
 #include <errno.h>
 
 #include "base/util.h"
-#include "core/lock_check.h"
-#include "core/opcode.h"
-#include "core/sge.h"
+#include "core/engine/lock_check.h"
+#include "core/object/opcode.h"
+#include "core/queue/sge.h"
 
 static const uint8_t cell_types[WR_OPCODE_COUNT] = {
 	[IBV_WR_SEND] = CELL_SEND,

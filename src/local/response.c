@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdlib.h>
 #include "base/user_copy.h"
-#include "core/comp_cntr.h"
+#include "core/queue/comp_cntr.h"
 #include "local/local.h"
 
 /*

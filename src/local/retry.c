@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/clock.h"
-#include "core/failure_warn.h"
-#include "core/lock_check.h"
-#include "core/requester.h"
-#include "core/usage.h"
+#include "core/report/failure_warn.h"
+#include "core/engine/lock_check.h"
+#include "core/queue/requester.h"
+#include "core/engine/usage.h"
 #include "local/probe.h"
 #include "local/requester.h"
 #include "wire/aeth.h"

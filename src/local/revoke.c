@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "base/util.h"
-#include "core/lock_check.h"
+#include "core/engine/lock_check.h"
 #include "local/local.h"
 
 /*

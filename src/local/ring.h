@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/barrier.h"
-#include "core/shard.h"
+#include "core/engine/shard.h"
 #include "ipc/msg.h"
 
 /*
@@ -74,7 +74,7 @@ enum cell_type {
 	CELL_ATOMIC_RESULT,
 	/* neither requests nor responses of a connected QP */
 	CELL_DATAGRAM,	    /* payload: GRH and data; rkey is the Q_Key */
-	CELL_XRC_FORWARD,   /* payload: a message of core/xrc_forward_msg.h */
+	CELL_XRC_FORWARD,   /* payload: a message of core/qp/xrc_forward_msg.h */
 	CELL_SHARE_REQUEST, /* the sender asks for the memory object of the MR `rkey` (share.h) */
 	CELL_SHARE_GONE,    /* a memory object of the sender is not published any more */
 	/* the sender asks for the descriptor of the completion channel `rkey` (channel_copy.h) */
@@ -91,7 +91,8 @@ enum cell_flags {
 	CELL_FAR = 1 << 5, /* the payload is in the data area at data_offset */
 	CELL_PLACED = 1 << 6,
 	CELL_WAKES =
-		1 << 7, /* the sender adds the unit of the completion event (core/direct_wake.h) */
+		1
+		<< 7, /* the sender adds the unit of the completion event (core/engine/direct_wake.h) */
 };
 
 struct cell {
@@ -181,7 +182,7 @@ struct ring_pair {
 };
 
 /*
- * The memory that two processes share. The pair of the shards a and b (core/shard.h) of the
+ * The memory that two processes share. The pair of the shards a and b (core/engine/shard.h) of the
  * processes on sides 0 and 1 is pairs[a * SHARDS + b]. Unused pairs take no memory.
  */
 struct pair_memory {

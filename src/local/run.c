@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "core/lock_check.h"
-#include "core/qp_table.h"
-#include "core/transport.h"
-#include "core/xrc.h"
+#include "core/engine/lock_check.h"
+#include "core/engine/qp_table.h"
+#include "core/engine/transport.h"
+#include "core/qp/xrc.h"
 #include "local/channel_copy.h"
 #include "local/fault.h"
 #include "local/peer_map.h"

@@ -17,8 +17,8 @@
 #include "base/arena.h"
 #include "base/syscalls.h"
 #include "base/vma.h"
-#include "core/lock_check.h"
-#include "core/mr.h"
+#include "core/engine/lock_check.h"
+#include "core/memory/mr.h"
 #include "local/local.h"
 
 #ifndef DMA_BUF_MAGIC

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/lock_check.h"
-#include "core/transport.h"
+#include "core/engine/lock_check.h"
+#include "core/engine/transport.h"
 #include "local/local.h"
 
 /* What this process requests from its peers: doorbells while it sleeps, none while it polls. */

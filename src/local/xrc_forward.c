@@ -6,7 +6,7 @@
 #include "local/local.h"
 
 /*
- * The carrier of XRC forwarding (core/xrc_forward.h): one message is the payload of one FIFO
+ * The carrier of XRC forwarding (core/qp/xrc_forward.h): one message is the payload of one FIFO
  * element.
  */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/reply_wait.h"
+#include "core/queue/reply_wait.h"
 #include "roce/qp.h"
 
 /*

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/util.h"
-#include "core/opcode.h"
-#include "core/qp_error.h"
-#include "core/requester.h"
-#include "core/sge.h"
-#include "core/usage.h"
-#include "core/wq.h"
+#include "core/object/opcode.h"
+#include "core/queue/qp_error.h"
+#include "core/queue/requester.h"
+#include "core/queue/sge.h"
+#include "core/engine/usage.h"
+#include "core/queue/wq.h"
 #include "roce/qp.h"
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/counters.h"
+#include "core/engine/counters.h"
 
 #include <assert.h>
 #include <stdio.h>

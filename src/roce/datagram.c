@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/datagram.h"
+#include "core/queue/datagram.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include "base/hash.h"
 #include "base/user_copy.h"
 #include "base/util.h"
-#include "core/ah.h"
-#include "core/lock_check.h"
+#include "core/device/ah.h"
+#include "core/engine/lock_check.h"
 #include "roce/qp.h"
 
 /*

@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "base/util.h"
-#include "core/qp_error.h"
+#include "core/queue/qp_error.h"
 
 static const struct disposition_row rows[] = {
 	[DISPOSITION_ACCEPTED] = {"accepted", REPLY_IF_ASKED, 0, false, QP_NO_EVENT},

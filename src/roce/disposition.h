@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "core/execute.h"
-#include "core/vendor_err.h"
+#include "core/queue/execute.h"
+#include "core/object/vendor_err.h"
 #include "wire/aeth.h"
 
 /*

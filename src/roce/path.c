@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/device.h"
+#include "core/device/device.h"
 #include "roce/qp.h"
 
 /*

@@ -5,7 +5,7 @@
 
 #include "base/trace_points.h"
 #include "base/util.h"
-#include "core/qp_table.h"
+#include "core/engine/qp_table.h"
 #include "roce/trace_points.h"
 #include "wire/trace_packet.h"
 

@@ -2,9 +2,9 @@
 #ifndef USRDMA_ROCE_QP_H
 #define USRDMA_ROCE_QP_H
 
-#include "core/opcode.h"
-#include "core/reply_wait.h"
-#include "core/xrc.h"
+#include "core/object/opcode.h"
+#include "core/queue/reply_wait.h"
+#include "core/qp/xrc.h"
 #include "roce/cc.h"
 #include "roce/pace.h"
 #include "roce/recovery.h"
@@ -234,7 +234,7 @@ void roce_timer_add(struct roce *roce, struct timer *timer, uint64_t deadline_ns
 void roce_send_later(struct roce_qp *rqp);
 
 /* run.c */
-/* The operations run() and sleep() of the transport (core/transport.h). */
+/* The operations run() and sleep() of the transport (core/engine/transport.h). */
 unsigned int roce_run(struct engine *engine);
 bool roce_sleep(struct engine *engine, bool want_doorbell);
 /*

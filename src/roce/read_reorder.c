@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/opcode.h"
-#include "core/qp.h"
-#include "core/sge.h"
-#include "core/wq.h"
+#include "core/object/opcode.h"
+#include "core/qp/qp.h"
+#include "core/queue/sge.h"
+#include "core/queue/wq.h"
 #include "roce/qp.h"
 
 /*

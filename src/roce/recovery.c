@@ -3,10 +3,10 @@
 #include <errno.h>
 
 #include "base/util.h"
-#include "core/engine.h"
-#include "core/failure_warn.h"
-#include "core/qp.h"
-#include "core/requester.h"
+#include "core/engine/engine.h"
+#include "core/report/failure_warn.h"
+#include "core/qp/qp.h"
+#include "core/queue/requester.h"
 #include "roce/probe.h"
 
 /*

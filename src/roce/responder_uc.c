@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/failure_drop.h"
-#include "core/qp_error.h"
+#include "core/queue/failure_drop.h"
+#include "core/queue/qp_error.h"
 #include "roce/qp.h"
 
 /*

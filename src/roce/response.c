@@ -3,7 +3,7 @@
 
 #include "base/user_copy.h"
 #include "base/util.h"
-#include "core/comp_cntr.h"
+#include "core/queue/comp_cntr.h"
 #include "roce/xrc_forward.h"
 
 /*

@@ -6,11 +6,11 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/timer.h"
-#include "core/engine.h"
-#include "core/execute.h"
-#include "core/lock_check.h"
-#include "core/objects.h"
-#include "core/transport.h"
+#include "core/engine/engine.h"
+#include "core/queue/execute.h"
+#include "core/engine/lock_check.h"
+#include "core/object/objects.h"
+#include "core/engine/transport.h"
 #include "link/link.h"
 #include "roce/cc.h"
 #include "roce/inflow.h"
@@ -31,7 +31,7 @@
  * flushed, and before the MR is deregistered. Packets that the link did not accept are copied.
  */
 
-#define ROCE_TRANSPORT 1 /* its number, see core/transport.h */
+#define ROCE_TRANSPORT 1 /* its number, see core/engine/transport.h */
 
 extern const struct transport roce_transport;
 

@@ -5,8 +5,8 @@
  * are due.
  */
 
-#include "core/datagram.h"
-#include "core/lock_check.h"
+#include "core/queue/datagram.h"
+#include "core/engine/lock_check.h"
 #include "roce/probe.h"
 #include "roce/qp.h"
 #include "roce/xrc_forward.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/qp_table.h"
-#include "core/wq.h"
+#include "core/engine/qp_table.h"
+#include "core/queue/wq.h"
 #include "roce/qp.h"
 #include "wire/aeth.h"
 

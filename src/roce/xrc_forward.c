@@ -2,7 +2,7 @@
 #include "roce/xrc_forward.h"
 
 /*
- * The user of core/xrc_forward.h: passes its messages to the XRC target QPs and executors of this
+ * The user of core/qp/xrc_forward.h: passes its messages to the XRC target QPs and executors of this
  * process.
  */
 

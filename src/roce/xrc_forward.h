@@ -7,13 +7,13 @@
 
 #include "base/hash.h"
 #include "base/list.h"
-#include "core/context.h"
-#include "core/xrc_forward.h"
+#include "core/device/context.h"
+#include "core/qp/xrc_forward.h"
 #include "roce/qp.h"
 #include "roce/xrc_forward_state.h"
 
 /*
- * XRC target QPs whose requests refer to SRQs of other processes of this host (core/xrc_forward.h,
+ * XRC target QPs whose requests refer to SRQs of other processes of this host (core/qp/xrc_forward.h,
  * ADR 0020). The process of the XRC target QP checks the PSN of each request and forwards a request
  * to the process that owns the SRQ, the executor. The executor has a roce_qp that executes requests
  * and sends responses on behalf of the target QP.

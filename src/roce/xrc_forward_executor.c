@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/device.h"
-#include "core/qp.h"
-#include "core/usage.h"
-#include "core/xrc.h"
+#include "core/device/device.h"
+#include "core/qp/qp.h"
+#include "core/engine/usage.h"
+#include "core/qp/xrc.h"
 #include "roce/xrc_forward.h"
 
 /*

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "core/device.h"
-#include "core/lock_check.h"
-#include "core/qp_table.h"
+#include "core/device/device.h"
+#include "core/engine/lock_check.h"
+#include "core/engine/qp_table.h"
 #include "roce/xrc_forward.h"
 
 /*

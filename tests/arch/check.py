@@ -9,6 +9,7 @@ import sys
 
 import adr
 import cite
+import layers
 import locks
 import python_rules
 from sources import ROOT, Tap, code_only, files, functions, includes, module_of, read, tracked
@@ -43,18 +44,18 @@ MAY_INCLUDE = {
 # The headers that a module reaches through headers of other modules only, and the reason. Reached headers are those
 # that the compiler reads for a file of the module. The module uses their types as members of other types, but calls
 # none of their functions.
-CONNECTION = ("core/engine.h: struct engine contains the connection to the daemon; "
-              "core/engine.h has the functions for other modules")
-PROFILE = "core/objects.h: struct device contains the profile of the device"
+CONNECTION = ("core/engine/engine.h: struct engine contains the connection to the daemon; "
+              "core/engine/engine.h has the functions for other modules")
+PROFILE = "core/object/objects.h: struct device contains the profile of the device"
 MAY_REACH = {
     "roce": {
-        "infiniband/verbs.h": "core/objects.h: the objects of core start with the public structs",
-        "ipc/msg.h": "core/objects.h: struct device contains the daemon's description of the device",
-        "ipc/msg_failure.h": "core/engine.h: struct engine contains the reports of failures that were not sent yet",
+        "infiniband/verbs.h": "core/object/objects.h: the objects of core start with the public structs",
+        "ipc/msg.h": "core/object/objects.h: struct device contains the daemon's description of the device",
+        "ipc/msg_failure.h": "core/engine/engine.h: struct engine contains the reports of failures that are pending",
         "ipc/client.h": CONNECTION,
         "ipc/queue.h": CONNECTION,
         "profile/profile.h": PROFILE,
-        "ipc/segment.h": "core/usage.h: the numbers of a QP that usrdma top shows are in the segment",
+        "ipc/segment.h": "core/engine/usage.h: the numbers of a QP that usrdma top shows are in the segment",
     },
     "local": {
         "profile/profile.h": PROFILE,
@@ -101,9 +102,9 @@ CANCELLABLE = re.compile(r"(?:(?<![\w.>*])|(?<=\breal\.))(accept4?|clock_nanosle
 CANCELLABLE_MODULES = LIBRARY_MODULES - {"sysfs"}
 CANCELLABLE_ALLOWED = {
     # Waits of the application's: nothing is held while they last, or a cleanup handler gives it back.
-    "src/core/event_fd.c": {"read", "poll"},
-    "src/core/engine_serve.c": {"epoll_wait"},
-    "src/core/serve_call.c": {"epoll_wait"},
+    "src/core/object/event_fd.c": {"read", "poll"},
+    "src/core/engine/engine_serve.c": {"epoll_wait"},
+    "src/core/engine/serve_call.c": {"epoll_wait"},
     "src/rdmacm/event.c": {"recv"},
     "src/rsocket/poll.c": {"poll"},
     "src/rsocket/watch.c": {"poll"},
@@ -119,15 +120,15 @@ CANCELLABLE_ALLOWED = {
                                       "sendmsg", "sendto", "write", "writev"},
     "src/rspreload/wrap_wait.c": {"poll", "ppoll", "pselect", "select"},
     # Threads of the library's own, which no application can cancel.
-    "src/core/engine_thread.c": {"epoll_wait", "ppoll"},
+    "src/core/engine/engine_thread.c": {"epoll_wait", "ppoll"},
     # Cancellation is disabled around them, by the caller in the cases of spawn.c and daemon_end.c.
     "src/base/resize.c": {"sigtimedwait"},
     "src/base/select.c": {"fopen", "fgets", "fclose"},
     "src/base/syscalls.h": {"close", "nanosleep"},
-    "src/core/channel.c": {"pthread_cond_wait"},
-    "src/core/async.c": {"pthread_cond_timedwait", "pthread_cond_wait"},
-    "src/core/command_file.c": {"pread", "pwrite"},
-    "src/core/xrc_remote_client.c": {"pthread_cond_timedwait"},
+    "src/core/engine/channel.c": {"pthread_cond_wait"},
+    "src/core/device/async.c": {"pthread_cond_timedwait", "pthread_cond_wait"},
+    "src/core/device/command_file.c": {"pread", "pwrite"},
+    "src/core/qp/xrc_remote_client.c": {"pthread_cond_timedwait"},
     "src/ipc/daemon_end.c": {"poll"},
     "src/ipc/spawn.c": {"open", "close", "read", "poll", "waitpid"},
     "src/rsocket/dgram_udp.c": {"poll"},
@@ -428,6 +429,10 @@ def main():
     tap.rule("libraries do not print, exit or change the process", rude_calls())
     tap.rule("library functions are no cancellation points, except where they wait for the application",
              cancellation_points())
+    tap.rule("the directories of src/core/ include and call the lower layers, with the listed exceptions",
+             layers.layer_breaks())
+    tap.rule(f"a directory of src/core/ has at most {layers.FILES_MAX} files, and includes of at most "
+             f"{layers.LEVELS_MAX} levels", layers.layer_sizes())
     tap.rule(f"no file is longer than {FILE_MAX_LINES} lines", long_files())
     tap.rule(f"no function is longer than {FUNCTION_MAX_LINES} lines", long_functions())
     tap.rule("no name of a static function is used twice", repeated_statics())

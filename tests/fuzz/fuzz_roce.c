@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/opcode.h"
+#include "core/object/opcode.h"
 #include "roce_life.h"
 
 /*

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "../unit/roce/peer.h"
-#include "core/xrc.h"
+#include "core/qp/xrc.h"
 #include "roce/qp.h"
 
 /*

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/qp.h"
-#include "core/transport.h"
+#include "core/qp/qp.h"
+#include "core/engine/transport.h"
 #include "roce/qp.h"
 #include "../with_locks.h"
 

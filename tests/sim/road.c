@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/list.h"
-#include "core/xrc_forward.h"
+#include "core/qp/xrc_forward.h"
 #include "../with_locks.h"
 
 /*

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/context.h"
-#include "core/engine.h"
-#include "core/transport.h"
-#include "core/xrc.h"
+#include "core/device/context.h"
+#include "core/engine/engine.h"
+#include "core/engine/transport.h"
+#include "core/qp/xrc.h"
 #include "../with_locks.h"
 
 void sim_must_at(bool is_true, const char *file, int line)

@@ -5,8 +5,8 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
-#include "core/engine.h"
-#include "core/objects.h"
+#include "core/engine/engine.h"
+#include "core/object/objects.h"
 #include "roce/roce.h"
 
 /*

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "core/qp.h"
+#include "core/qp/qp.h"
 #include "roce/qp.h"
 #include "rules.h"
 #include "world.h"

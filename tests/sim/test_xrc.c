@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/xrc_forward.h"
-#include "core/xrc.h"
+#include "core/qp/xrc_forward.h"
+#include "core/qp/xrc.h"
 #include "../with_locks.h"
 #include "road.h"
 #include "rules.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/event_fd.h"
+#include "core/object/event_fd.h"
 #include "../with_locks.h"
 
 static int road_send(struct engine *engine, uint32_t slot, const struct iovec *pieces, int count,

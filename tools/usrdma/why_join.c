@@ -6,7 +6,7 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
-#include "core/vendor_err.h"
+#include "core/object/vendor_err.h"
 #include "why.h"
 
 /* Reports of the two ends of a connection about one failure are at most this far apart. */

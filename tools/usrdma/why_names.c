@@ -7,7 +7,7 @@
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
-#include "core/opcode.h"
+#include "core/object/opcode.h"
 #include "why.h"
 
 #define NAME(value)	[value] = #value

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core/vendor_err.h"
+#include "core/object/vendor_err.h"
 #include "why.h"
 
 static bool is_cm_call(const struct ipc_failure *failure)

@@ -3,7 +3,7 @@
 #include <infiniband/verbs.h>
 #include <inttypes.h>
 
-#include "core/vendor_err.h"
+#include "core/object/vendor_err.h"
 #include "why.h"
 #include "wire/aeth.h"
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/async.h"
-#include "core/event_fd.h"
-#include "core/xrc.h"
+#include "core/device/async.h"
+#include "core/object/event_fd.h"
+#include "core/qp/xrc.h"
 
 #define FAKE_SLOT 5
 

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "core/ah.h"
-#include "core/context.h"
-#include "core/transport.h"
+#include "core/device/ah.h"
+#include "core/device/context.h"
+#include "core/engine/transport.h"
 #include "../../with_locks.h"
 
 /*

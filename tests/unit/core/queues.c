@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "queues.h"
 
-#include "core/objects.h"
-#include "core/vendor_err.h"
+#include "core/object/objects.h"
+#include "core/object/vendor_err.h"
 
 struct fake fake;
 

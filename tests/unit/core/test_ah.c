@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/ah.h"
+#include "core/device/ah.h"
 
 static struct fake fake;
 

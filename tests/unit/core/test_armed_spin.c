@@ -10,11 +10,11 @@
 
 #include "base/clock.h"
 #include "base/librdmacm_calls.h"
-#include "core/armed_spin.h"
-#include "core/channel.h"
-#include "core/cq.h"
-#include "core/direct_wake.h"
-#include "core/engine_serve.h"
+#include "core/engine/armed_spin.h"
+#include "core/engine/channel.h"
+#include "core/queue/cq.h"
+#include "core/engine/direct_wake.h"
+#include "core/engine/engine_serve.h"
 #include "ipc/segment.h"
 
 /* More rounds than a poll without spinning makes. */

@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "core/async.h"
-#include "core/event_fd.h"
+#include "core/device/async.h"
+#include "core/object/event_fd.h"
 
 static struct fake fake;
 

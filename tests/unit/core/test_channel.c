@@ -12,8 +12,8 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "core/channel.h"
-#include "core/event_fd.h"
+#include "core/engine/channel.h"
+#include "core/object/event_fd.h"
 
 static struct fake fake;
 

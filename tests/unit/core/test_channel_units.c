@@ -10,9 +10,9 @@
  *   a destroyer     removes events
  *
  * One step is what happens with the channel's lock held, or one system call. The descriptor is a
- * number of the model. See core/channel_units.h for the invariant.
+ * number of the model. See core/object/channel_units.h for the invariant.
  */
-#include "core/channel_units.h"
+#include "core/object/channel_units.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@
 
 #include <cmocka.h>
 
-#include "core/event_fd.h"
+#include "core/object/event_fd.h"
 
 #define WAITERS	     2
 #define SIGNALS	     3

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/counters.h"
+#include "core/engine/counters.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "core/engine.h"
+#include "core/engine/engine.h"
 #include "ipc/segment.h"
 
 static struct segment_counters table;

@@ -22,10 +22,10 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "core/channel.h"
-#include "core/cq.h"
-#include "core/engine.h"
-#include "core/event_fd.h"
+#include "core/engine/channel.h"
+#include "core/queue/cq.h"
+#include "core/engine/engine.h"
+#include "core/object/event_fd.h"
 #include "../../with_locks.h"
 
 static struct engine engine;

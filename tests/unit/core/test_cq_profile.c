@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <string.h>
 
-#include "core/cq.h"
+#include "core/queue/cq.h"
 #include "profile/profile.h"
 
 static struct fake fake;

@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/qp.h"
-#include "core/wq.h"
+#include "core/qp/qp.h"
+#include "core/queue/wq.h"
 
 #define QKEY	   0x11111111u /* Q_Key of fake_attr() */
 #define REMOTE_QPN 0x8003u

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/librdmacm_calls.h"
-#include "core/device.h"
+#include "core/device/device.h"
 
 static void ibv_get_device_list_repeated_returns_same_pointers(void **state)
 {

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/device.h"
+#include "core/device/device.h"
 
 static struct fake fake;
 static bool is_eth_gone;

@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "base/librdmacm_calls.h"
-#include "core/device.h"
-#include "core/query.h"
+#include "core/device/device.h"
+#include "core/device/query.h"
 
 static struct fake fake;
 

@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "core/engine.h"
-#include "core/engine_watch.h"
-#include "core/transport.h"
+#include "core/engine/engine.h"
+#include "core/engine/engine_watch.h"
+#include "core/engine/transport.h"
 
 #define WORK	    1000u
 #define PATIENCE_MS 40000

@@ -2,7 +2,7 @@
 
 /*
  * Threads of the application that run the transports while they wait for an event
- * (core/engine_serve.h), with an engine whose thread does not run.
+ * (core/engine/engine_serve.h), with an engine whose thread does not run.
  */
 
 #include "fake.h"
@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/spin.h"
-#include "core/event_fd.h"
+#include "core/object/event_fd.h"
 
 #define PATIENCE_MS 40000
 

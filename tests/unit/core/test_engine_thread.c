@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "core/event_fd.h"
+#include "core/object/event_fd.h"
 
 #define PATIENCE_MS 40000
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/failure_kept.h"
+#include "core/report/failure_kept.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

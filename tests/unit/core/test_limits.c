@@ -8,8 +8,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "core/device.h"
-#include "core/requester.h"
+#include "core/device/device.h"
+#include "core/queue/requester.h"
 
 /* tests/abi/errnos.py finds the errnos that such an assertion shows. */
 #define assert_null_errno(call, error)          \

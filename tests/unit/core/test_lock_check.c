@@ -5,12 +5,12 @@
 #include "queues.h"
 
 #include "../lock_death.h"
-#include "core/armed_spin.h"
-#include "core/av_call.h"
-#include "core/engine.h"
-#include "core/lock_check.h"
-#include "core/qp_lock.h"
-#include "core/wq.h"
+#include "core/engine/armed_spin.h"
+#include "core/device/av_call.h"
+#include "core/engine/engine.h"
+#include "core/engine/lock_check.h"
+#include "core/engine/qp_lock.h"
+#include "core/queue/wq.h"
 
 static void run_engine(void *arg)
 {

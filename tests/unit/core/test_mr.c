@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/vma.h"
-#include "core/memory.h"
-#include "core/mr.h"
+#include "core/memory/memory.h"
+#include "core/memory/mr.h"
 
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102

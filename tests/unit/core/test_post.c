@@ -7,9 +7,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/post.h"
-#include "core/qp_error.h"
-#include "core/wq.h"
+#include "core/queue/post.h"
+#include "core/queue/qp_error.h"
+#include "core/queue/wq.h"
 
 #define QUEUE_WRS 16
 

@@ -10,9 +10,9 @@
 
 #include "base/fault.h"
 #include "base/trace.h"
-#include "core/mw.h"
-#include "core/qp.h"
-#include "core/wq.h"
+#include "core/memory/mw.h"
+#include "core/qp/qp.h"
+#include "core/queue/wq.h"
 
 /* The sink of the trace events: a sink cannot be removed, so each case counts from 0. */
 static unsigned int traced;

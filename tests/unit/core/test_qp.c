@@ -10,9 +10,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/qp_error.h"
-#include "core/qp_table.h"
-#include "core/wq.h"
+#include "core/queue/qp_error.h"
+#include "core/engine/qp_table.h"
+#include "core/queue/wq.h"
 
 static void ibv_create_qp_returns_granted_attributes(void **state)
 {

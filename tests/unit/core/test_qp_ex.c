@@ -10,9 +10,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/opcode.h"
-#include "core/qp.h"
-#include "core/wq.h"
+#include "core/object/opcode.h"
+#include "core/qp/qp.h"
+#include "core/queue/wq.h"
 
 static struct fake fake;
 

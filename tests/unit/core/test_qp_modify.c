@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/qp.h"
-#include "core/qp_error.h"
-#include "core/wq.h"
+#include "core/qp/qp.h"
+#include "core/queue/qp_error.h"
+#include "core/queue/wq.h"
 
 static void ibv_modify_qp_rtr_tries_transports_in_order(void **state)
 {

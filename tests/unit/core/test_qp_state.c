@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/qp_state.h"
+#include "core/object/qp_state.h"
 
 #define STATES 7
 #define ATTRS  26 /* bits of enum ibv_qp_attr_mask, IBV_QP_RATE_LIMIT the last */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/qp_table.h"
+#include "core/engine/qp_table.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/query.h"
+#include "core/device/query.h"
 
 static void ibv_query_port_short_struct_is_not_overrun(void **state)
 {

@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-#include "core/opcode.h"
-#include "core/qp.h"
-#include "core/requester.h"
+#include "core/object/opcode.h"
+#include "core/qp/qp.h"
+#include "core/queue/requester.h"
 
 static struct ibv_qp *qp;
 static struct ibv_mr *mr;

@@ -13,8 +13,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "core/channel.h"
-#include "core/event_fd.h"
+#include "core/engine/channel.h"
+#include "core/object/event_fd.h"
 #include "fake.h"
 
 static struct fake fake;

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "core/qp.h"
-#include "core/sge.h"
+#include "core/qp/qp.h"
+#include "core/queue/sge.h"
 
 #define REGION_BYTES 256u
 

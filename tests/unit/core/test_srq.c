@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/qp.h"
-#include "core/wq.h"
+#include "core/qp/qp.h"
+#include "core/queue/wq.h"
 
 static struct fake fake;
 

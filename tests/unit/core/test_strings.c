@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "core/vendor_err.h"
+#include "core/object/vendor_err.h"
 
 static const char *node_type(int value)
 {

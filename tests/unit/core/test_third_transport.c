@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/engine_watch.h"
+#include "core/engine/engine_watch.h"
 #include "fake.h"
 
 #define BUF_BYTES   64

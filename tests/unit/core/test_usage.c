@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/usage.h"
+#include "core/engine/usage.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "core/engine.h"
-#include "core/objects.h"
+#include "core/engine/engine.h"
+#include "core/object/objects.h"
 
 static struct segment_cqs table;
 static struct engine engine;

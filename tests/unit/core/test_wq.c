@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/qp.h"
-#include "core/wq.h"
+#include "core/qp/qp.h"
+#include "core/queue/wq.h"
 
 static void send_queue_init_has_requested_size(void **state)
 {

@@ -7,11 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "core/async.h"
-#include "core/qp_error.h"
-#include "core/qp_table.h"
-#include "core/wq.h"
-#include "core/xrc.h"
+#include "core/device/async.h"
+#include "core/queue/qp_error.h"
+#include "core/engine/qp_table.h"
+#include "core/queue/wq.h"
+#include "core/qp/xrc.h"
 
 static struct fake fake;
 

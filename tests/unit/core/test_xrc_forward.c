@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/xrc_forward.h"
+#include "core/qp/xrc_forward.h"
 
 #define OTHER	 200u
 #define THIRD	 201u

@@ -12,7 +12,7 @@
 
 #include <errno.h>
 
-#include "core/xrc_forward_msg.h"
+#include "core/qp/xrc_forward_msg.h"
 
 #define TARGET	   200u
 #define OTHER	   201u

@@ -6,14 +6,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "core/counters.h"
-#include "core/engine_watch.h"
-#include "core/execute.h"
-#include "core/opcode.h"
-#include "core/qp_error.h"
-#include "core/qp_table.h"
-#include "core/requester.h"
-#include "core/sge.h"
+#include "core/engine/counters.h"
+#include "core/engine/engine_watch.h"
+#include "core/queue/execute.h"
+#include "core/object/opcode.h"
+#include "core/queue/qp_error.h"
+#include "core/engine/qp_table.h"
+#include "core/queue/requester.h"
+#include "core/queue/sge.h"
 
 struct third_qp {
 	struct qp *qp;

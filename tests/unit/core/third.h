@@ -2,8 +2,8 @@
 #ifndef USRDMA_TESTS_UNIT_CORE_THIRD_H
 #define USRDMA_TESTS_UNIT_CORE_THIRD_H
 
-#include "core/engine.h"
-#include "core/transport.h"
+#include "core/engine/engine.h"
+#include "core/engine/transport.h"
 
 /*
  * A transport besides local and roce, which shows what the core requires of one: RC SENDs between
@@ -11,7 +11,7 @@
  * messages into the receives of its peer. A descriptor of the transport wakes the engine thread if
  * no thread polls. engine.lock guards all state.
  */
-#define THIRD_TRANSPORT 2 /* its number, see core/transport.h */
+#define THIRD_TRANSPORT 2 /* its number, see core/engine/transport.h */
 
 extern const struct transport third_transport;
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "core/engine_watch.h"
-#include "core/transport.h"
+#include "core/engine/engine_watch.h"
+#include "core/engine/transport.h"
 
 static void node_open_channel(struct events *events, int at)
 {

@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "core/context.h"
-#include "core/engine.h"
-#include "core/engine_watch.h"
-#include "core/event_fd.h"
-#include "core/transport.h"
-#include "core/xrc.h"
+#include "core/device/context.h"
+#include "core/engine/engine.h"
+#include "core/engine/engine_watch.h"
+#include "core/object/event_fd.h"
+#include "core/engine/transport.h"
+#include "core/qp/xrc.h"
 #include "../../with_locks.h"
 
 #define FIRST_SLOT 1

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "core/cq.h"
+#include "core/queue/cq.h"
 #include "events.h"
 
 static struct events events;

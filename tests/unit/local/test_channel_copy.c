@@ -16,8 +16,8 @@
 #include <cmocka.h>
 
 #include "base/fdpass.h"
-#include "core/engine_watch.h"
-#include "core/event_fd.h"
+#include "core/engine/engine_watch.h"
+#include "core/object/event_fd.h"
 #include "descriptors.h"
 #include "local/channel_copy.h"
 #include "local/channel_wake.h"

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "core/cq.h"
-#include "core/event_fd.h"
+#include "core/queue/cq.h"
+#include "core/object/event_fd.h"
 #include "wake_kit.h"
 
 static void direct_wake_adds_one_unit_and_no_doorbell(void **state)

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/transport.h"
+#include "core/engine/transport.h"
 #include "pair.h"
 #include "wire/packet.h"
 

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/barrier.h"
-#include "core/transport.h"
+#include "core/engine/transport.h"
 #include "pair.h"
 #include "../../with_locks.h"
 

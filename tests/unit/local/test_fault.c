@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "core/vendor_err.h"
+#include "core/object/vendor_err.h"
 #include "pair.h"
 
 #define QKEY	  0x55aa55aau

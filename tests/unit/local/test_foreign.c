@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "core/discard.h"
-#include "core/engine_notice.h"
+#include "core/engine/discard.h"
+#include "core/engine/engine_notice.h"
 #include "ipc/msg.h"
 #include "pair.h"
 #include "../../with_locks.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "core/vendor_err.h"
+#include "core/object/vendor_err.h"
 #include "pair.h"
 
 #define FROM 0u

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/shard.h"
+#include "core/engine/shard.h"
 #include "pair.h"
 
 #define MESSAGE_BYTES 64u

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "core/cq.h"
-#include "core/event_fd.h"
+#include "core/queue/cq.h"
+#include "core/object/event_fd.h"
 
 struct events events;
 

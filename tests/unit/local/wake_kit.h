@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_LOCAL_WAKE_KIT_H
 #define TESTS_UNIT_LOCAL_WAKE_KIT_H
 
-#include "core/direct_wake.h"
+#include "core/engine/direct_wake.h"
 #include "events.h"
 
 /*

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/cq_turns.h"
+#include "core/object/cq_turns.h"
 #include "expect.h"
 #include "roce/qp.h"
 

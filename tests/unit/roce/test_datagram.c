@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/ah.h"
-#include "core/datagram.h"
+#include "core/device/ah.h"
+#include "core/queue/datagram.h"
 #include "peer.h"
 #include "../../with_locks.h"
 

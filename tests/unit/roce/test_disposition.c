@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "core/qp_error.h"
+#include "core/queue/qp_error.h"
 #include "roce/roce.h"
 #include "roce/disposition.h"
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "core/objects.h"
+#include "core/object/objects.h"
 #include "peer.h"
 #include "roce/qp.h"
 

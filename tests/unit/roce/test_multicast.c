@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "core/datagram.h"
+#include "core/queue/datagram.h"
 #include "peer.h"
 
 #define IFINDEX 1 /* ifindex of the node's device */

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/fault.h"
-#include "core/qp.h"
+#include "core/qp/qp.h"
 #include "peer.h"
 #include "roce/qp.h"
 #include "wire/aeth.h"

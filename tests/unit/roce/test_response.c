@@ -6,7 +6,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "core/transport.h"
+#include "core/engine/transport.h"
 #include "peer.h"
 #include "roce/qp.h"
 #include "../../with_locks.h"

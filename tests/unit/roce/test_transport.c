@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/util.h"
-#include "core/qp.h"
+#include "core/qp/qp.h"
 #include "ipc/segment.h"
 #include "peer.h"
 #include "roce/qp.h"

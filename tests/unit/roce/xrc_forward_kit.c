@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/qp.h"
+#include "core/qp/qp.h"
 #include "../../with_locks.h"
 
 struct kit_sent kit_sent[SENT_MAX];

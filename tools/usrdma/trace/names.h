@@ -6,7 +6,7 @@
 
 /*
  * Short names of the values in events; "unknown" for other values, never NULL. Those of opcodes are
- * in core/opcode.h.
+ * in core/object/opcode.h.
  */
 const char *name_of_wc_status(uint32_t status);
 const char *name_of_qp_state(uint32_t state);

@@ -6,7 +6,7 @@
 #include "base/trace_points.h"
 #include "base/util.h"
 #include "cm/trace_points.h"
-#include "core/trace_points.h"
+#include "core/report/trace_points.h"
 #include "ipc/trace_points.h"
 #include "local/trace_points.h"
 #include "rdmacm/trace_points.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "names.h"
-#include "core/opcode.h"
+#include "core/object/opcode.h"
 #include "wire/cm_msg.h"
 #include "wire/line.h"
 #include "wire/packet.h"

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_CORE_ENGINE_ENGINE_H
+#define USRDMA_CORE_ENGINE_ENGINE_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/biased_lock.h"
+#include "base/id_table.h"
+#include "base/random.h"
+#include "base/list.h"
+#include "base/timer.h"
+#include "core/device/av_call.h"
+#include "core/engine/channel.h"
+#include "core/queue/datagram.h"
+#include "core/engine/direct_wake.h"
+#include "core/engine/engine_notice.h"
+#include "core/engine/engine_serve.h"
+#include "core/engine/engine_watch.h"
+#include "core/report/failure.h"
+#include "core/engine/lock_check.h"
+#include "core/object/objects.h"
+#include "core/engine/qp_table.h"
+#include "core/engine/shard.h"
+#include "core/engine/wake.h"
+#include "core/qp/xrc_forward.h"
+#include "core/qp/xrc_remote.h"
+#include "ipc/client.h"
+
+struct segment_counters;
+
+/* The last LAST_QPNS assigned QPNs are not assigned again. */
+#define LAST_QPNS 256u
+
+#define TRANSPORTS_MAX 8
+
+/*
+ * The engine: the state of the library in one process, with one lock, one thread and one daemon
+ * connection. The first call that needs a device creates it; it exists until the process ends.
+ * After fork() the parent's engine continues unchanged. The child's copy is marked `is_orphan` and
+ * calls on its objects fail with EIO. The next ibv_get_device_list() of the child creates a new
+ * engine.
+ *
+ * Progress: a thread that finds a CQ empty runs the transports inline (engine_poll). While the
+ * application polls, the engine thread only ticks; it runs the transports when no thread polls.
+ * Peers ring the doorbell only on request (transport.sleep). Doorbells are requested unless the
+ * application is spinning.
+ */
+struct engine {
+	struct biased_lock lock; /* shard.h */
+	struct shards shards;
+	bool is_orphan;	      /* the copy in the child of a fork() */
+	atomic_bool is_fatal; /* daemon connection lost; engine_get() reads it without the lock */
+	struct engine *older; /* a preceding engine that lost its daemon; NULL: none */
+	bool has_thread;
+	pthread_t thread;
+	/*
+	 * engine_start_thread() waits here until the thread has started or failed (thread_error:
+	 * -errno). A barrier, because pthread_barrier_wait() is not a cancellation point. It is
+	 * never destroyed: the thread may still be returning from it.
+	 */
+	pthread_barrier_t thread_begins;
+	int thread_error;
+	struct ipc_client client;
+	uint32_t slot;
+	pid_t pid;	 /* the process that created the engine */
+	int doorbell_fd; /* eventfd by which this process wakes its own engine thread */
+	int notice_fd;	 /* notices of the daemon */
+	/*
+	 * During the start, without engine.lock: fields, so that the child of a fork() closes its
+	 * copies. -1: none.
+	 */
+	int new_segment_fd;
+	int new_notice_fd;
+	int epoll_fd;
+	struct id_table watches;     /* handle -> struct watch (engine_watch.c) of epoll_fd */
+	struct list_head watch_list; /* the same, in the order of their creation */
+	struct list_head watch_sets; /* struct watch_set: epoll descriptors of threads that serve */
+	struct watch_set
+		standby; /* the last of watch_sets, that of the engine thread while it is parked */
+	/* Handles of the watches of the engine's own descriptors; 0: not watched. */
+	uint64_t doorbell_watch;
+	uint64_t notice_watch;
+	uint64_t timer_watch;
+	int timer_fd; /* wakes the thread for `timers` */
+	struct timer_heap timers;
+	uint64_t timer_armed_ns;		/* expiry time of timer_fd; UINT64_MAX: not armed */
+	const struct transport *only_transport; /* USRDMA_TRANSPORT; NULL: any */
+	struct segment_counters *counters; /* in the segment, set by its transport; NULL: none */
+	struct segment_cqs *segment_cqs;   /* in the segment; NULL: no segment is open */
+	uint32_t unused_cq;		   /* place of an unused entry of segment_cqs; 0: none */
+	/*
+	 * [number of the transport]: its state, set by its open(), cleared by its close(); NULL:
+	 * not open
+	 */
+	void *transport_state[TRANSPORTS_MAX];
+	struct datagrams datagrams;
+	uint64_t pkey_violations; /* received packets with a P_Key that does not match */
+	struct mcast *mcast;	  /* multicast groups (mcast.c); NULL: no group */
+	struct timer
+		/* next attempt to send the requests queued by engine_send_in_order() */
+		notify_timer;
+	struct list_head contexts;
+	struct list_head cqs;
+	struct random random;  /* source of keys, QPNs and XRC SRQ numbers */
+	struct id_table mrs;   /* key -> struct mr; at most MAX_MRS, MR_KEY_BITS */
+	uint64_t mr_changes;   /* number of MRs that were changed or removed (sge_cache.h) */
+	struct id_table mws;   /* handle -> struct mw; MW_HANDLE_BITS */
+	struct srq **xrc_srqs; /* [XRC_SRQNS], indexed by the low bits of the number; NULL: none */
+	/* numbers are assigned in sequence, starting from a random number */
+	uint32_t xrc_srqn_cursor;
+	unsigned int xrc_srq_count;
+	struct list_head xrc_domains;
+	struct list_head
+		xrc_closing; /* struct xrc_domain whose close was not sent to the daemon yet */
+	struct timer xrc_closing_timer; /* next attempt to send the close to the daemon */
+	struct xrc_forward xrc_forward;
+	struct xrc_remote xrc_remote; /* XRC target QPs that are open in several processes */
+	struct av_calls av_calls;     /* addresses that the daemon resolves */
+	struct id_table pds;	      /* id -> struct pd_body; 32-bit handles */
+	struct id_table dms;	      /* handle -> struct dm_body; 32-bit handles */
+	struct qp_table qps;
+	uint16_t last_qpns[LAST_QPNS]; /* low bits of the last assigned QPNs, not reused yet */
+	uint32_t qp_cursor;	       /* next entry of last_qpns */
+	uint8_t is_last_qpn[IPC_SLOT_QPNS / 8]; /* bit map: the numbers in last_qpns */
+	unsigned int cq_count;
+	unsigned int srq_count;
+	unsigned int comp_cntr_count;
+	uint32_t comp_cntr_handle; /* of the next completion counter */
+	/* Stored by each poll, in other cache lines than what the data path of all shards reads. */
+	uint8_t unused_before[64];
+	atomic_uint polls; /* number of polls that found an empty CQ */
+	unsigned int
+		/* value of `polls` at the thread's last tick; used by the thread only */
+		polls_seen;
+	/* time for which the application has polled, in whole ticks; used by the thread only */
+	uint64_t polled_ns;
+	atomic_uint poll_streak; /* polls of an empty CQ since the last call that may block */
+	atomic_uint spin_shift;	 /* see SPIN_POLLS; written by the thread */
+	bool is_inline;	     /* run() is called by a thread that will poll again or reply soon */
+	bool is_thread_turn; /* run() is called in a turn of the engine thread */
+	/*
+	 * run() is called by a thread that waits for the descriptors before or after it
+	 * (engine_serve.h)
+	 */
+	bool is_serving_turn;
+	/*
+	 * run() left work of other users' processes, which must not make the threads of this one
+	 * wait for the lock
+	 */
+	bool has_foreign_rest;
+	/* run() leaves nothing for the application's reply (engine_catch_up()) */
+	bool is_catching_up;
+	uint8_t unused_after[64];
+	/* doorbells are off; the thread ticks to detect the end of polling */
+	atomic_bool is_polled;
+	struct list_head discards; /* struct discard (discard.h) */
+	struct engine_serve serve;
+	struct direct_wake direct_wake;
+	struct list_head
+		/* struct comp_channel with units that engine_unlock() adds to the descriptor */
+		signals;
+	struct wakes wakes;
+	struct notice_handler notice_handlers[IPC_TYPE_COUNT]; /* by type (engine_notice.h) */
+	struct failure_reports failures;
+	uint64_t *dropped_notices; /* counter of notices without a handler */
+	uint64_t dropped_notices_unshown;
+};
+
+/*
+ * Returns the engine; creates and connects it first if necessary. NULL with errno: ENODEV (no
+ * daemon), EACCES, ENOENT, ENOMEM …
+ */
+struct engine *engine_get(void) __attribute__((warn_unused_result));
+
+/*
+ * A request has detected that the daemon connection is lost: what the engine thread does when it
+ * detects this. Called without engine.lock.
+ */
+void engine_lose_daemon(struct engine *engine);
+
+/* Starts the engine thread unless it is running. */
+int engine_start(struct engine *engine) __attribute__((warn_unused_result));
+
+/* Starts the thread only. engine.lock held. */
+int engine_start_thread(struct engine *engine) __attribute__((warn_unused_result));
+
+/*
+ * engine.lock is recursive: functions of the data path that hold it call others that acquire it,
+ * because the QPs of other shards hold the lock of their shard only. No call returns with it held
+ * (ADR 0061). A thread that is the only one to use the engine acquires it without an atomic
+ * operation (ADR 0043).
+ */
+static inline void engine_lock_base(struct engine *engine)
+{
+	biased_lock_acquire(&engine->lock);
+}
+
+/* Acquires all locks (shard.h). */
+static inline void engine_lock(struct engine *engine)
+{
+	bool had_shards;
+
+	for (;;) {
+		had_shards = atomic_load_explicit(&engine->shards.are_open, memory_order_acquire);
+		if (__builtin_expect(had_shards, 0))
+			shards_lock(engine);
+		biased_lock_acquire(&engine->lock);
+		if (__builtin_expect(had_shards == engine->shards.are_open, 1))
+			break;
+		biased_lock_release(&engine->lock);
+	}
+	engine->shards.all_depth++;
+}
+
+/* As engine_lock(), but does not wait. false: another thread holds a lock. */
+static inline bool engine_try_lock(struct engine *engine)
+{
+	bool had_shards = atomic_load_explicit(&engine->shards.are_open, memory_order_acquire);
+
+	if (__builtin_expect(had_shards, 0) && !shards_try_lock(engine))
+		return false;
+	if (biased_lock_try(&engine->lock)) {
+		if (__builtin_expect(had_shards == engine->shards.are_open, 1)) {
+			engine->shards.all_depth++;
+			return true;
+		}
+		biased_lock_release(&engine->lock);
+	}
+	if (had_shards)
+		shards_unlock(engine);
+	return false;
+}
+
+/* To be called with the lock of the shard held. */
+static inline void shard_used(struct shard *shard)
+{
+	biased_lock_assert_locked(&shard->lock);
+	atomic_store_explicit(&shard->uses,
+			      atomic_load_explicit(&shard->uses, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+/* All lists of the engine, and no standby set; those of a transport are its own. */
+static inline void engine_init_lists(struct engine *engine)
+{
+	list_init(&engine->contexts);
+	list_init(&engine->cqs);
+	list_init(&engine->watch_list);
+	list_init(&engine->watch_sets);
+	engine->standby.epoll_fd = -1;
+	list_init(&engine->signals);
+	list_init(&engine->discards);
+	av_calls_init(&engine->av_calls);
+	direct_wake_init(engine);
+}
+
+/*
+ * Whether objects may be created and changed: 0, or -EIO in a fork()ed child and after the daemon
+ * connection was lost. Destroying is always permitted. engine.lock or the lock of a shard held:
+ * is_fatal changes with all locks held.
+ */
+static inline int engine_usable(const struct engine *engine)
+{
+	engine_assert_any_locked(engine);
+	return engine->is_orphan || engine->is_fatal ? -EIO : 0;
+}
+
+/*
+ * Whether the engine thread runs the transports at its next tick unless the application runs them
+ * before. Work that is not urgent may then wait for the next call of the application. engine.lock
+ * held.
+ */
+static inline bool engine_ticks(const struct engine *engine)
+{
+	engine_assert_locked(engine);
+	return engine->is_polled || engine->direct_wake.is_on ||
+	       (engine->serve.is_thread_away && !engine->serve.is_parked &&
+		!engine_serve_has_external(&engine->serve));
+}
+
+/*
+ * Whether the engine thread waits for the peers and the network, unless it is running. engine.lock
+ * held.
+ */
+static inline bool engine_thread_waits(const struct engine *engine)
+{
+	engine_assert_locked(engine);
+	return engine->has_thread && !engine->is_polled && !engine->serve.is_thread_away;
+}
+
+/*
+ * Releases engine.lock, and then wakes the threads that wait for completion events, and the peers
+ * (core/engine/wake.h).
+ */
+static inline void engine_unlock_base(struct engine *engine)
+{
+	if (__builtin_expect(!list_is_empty(&engine->signals) || engine->wakes.doorbell_count ||
+				     engine->wakes.wakes_thread,
+			     0))
+		engine_unlock_and_wake(engine);
+	else
+		biased_lock_release(&engine->lock);
+}
+
+/* Releases what engine_lock() or engine_try_lock() acquired; otherwise as engine_unlock_base(). */
+static inline void engine_unlock(struct engine *engine)
+{
+	engine->shards.all_depth--;
+	if (__builtin_expect(engine->shards.are_open, 0))
+		shards_unlock(engine);
+	engine_unlock_base(engine);
+}
+
+/*
+ * As engine_unlock(), for a thread that will acquire the lock again at once. If the transports have
+ * left work of other users, threads that wait for a lock go first (biased_lock_let_waiters()). All
+ * locks held, once.
+ */
+static inline void engine_unlock_in_turn(struct engine *engine)
+{
+	bool has_rest = engine->has_foreign_rest;
+	bool had_shards = engine->shards.are_open;
+
+	engine_assert_once_locked(engine);
+	engine_unlock(engine);
+	if (__builtin_expect(!has_rest, 1))
+		return;
+	biased_lock_let_waiters(&engine->lock);
+	if (had_shards)
+		shards_let_waiters(engine);
+}
+
+/*
+ * To be called when a CQ was found empty whose QPs belong to these shards (struct cq). Runs the
+ * transports unless another thread holds the locks. Takes and releases engine.lock and the locks of
+ * the shards.
+ */
+void engine_poll(struct engine *engine, uint32_t shards);
+
+/*
+ * To be called when the application posts WRs in quick succession without a run of the transports.
+ * It will probably poll for their completions: the call counts as a poll of an empty CQ.
+ * engine.lock held.
+ */
+void engine_expect_polls(struct engine *engine);
+
+/*
+ * Processes the messages that have arrived. To be called before a queue is flushed, so that
+ * received responses complete their WQEs first. engine.lock held.
+ */
+void engine_catch_up(struct engine *engine);
+
+/*
+ * One turn of a thread that waits for doorbells between its turns: runs timers and transports and
+ * requests doorbells from the peers. Returns whether work is pending. engine.lock held.
+ */
+bool engine_turn(struct engine *engine);
+
+/*
+ * As engine_turn(), for a thread that returns to the application, which may reply: doorbells and
+ * packets that only acknowledge wait for the next call that sends or runs the transports
+ * (is_inline). Unless others_wait, no doorbells are requested: the thread will poll, or the tick of
+ * the engine thread finds further messages.
+ */
+bool engine_turn_before_reply(struct engine *engine, bool others_wait);
+
+/* Runs the timers that are due. engine.lock held. */
+void engine_expire_timers(struct engine *engine);
+
+/* For a thread that polls: one round without timers. engine.lock held. */
+void engine_run(struct engine *engine);
+
+/* The same; acknowledgements wait as in engine_turn_before_reply(). */
+void engine_run_before_reply(struct engine *engine);
+
+/* Requests no doorbells from the peers, until the next turn. engine.lock held. */
+void engine_stop_doorbells(struct engine *engine);
+
+/*
+ * The application is about to block (ibv_req_notify_cq, ibv_get_cq_event): requests doorbells from
+ * the peers again.
+ */
+void engine_will_block(struct engine *engine);
+
+/* To be called after a timer was added under engine.lock. Arms timer_fd if necessary. */
+void engine_timer_added(struct engine *engine);
+
+/*
+ * Makes the engine thread run the transports soon, for pending work that might otherwise not be
+ * processed.
+ */
+void engine_wake(struct engine *engine);
+
+/* Watches doorbell_fd and timer_fd. 0 or -errno. engine.lock held. */
+int engine_watch_progress(struct engine *engine) __attribute__((warn_unused_result));
+
+/*
+ * Sends the daemon a request without a reply. Never blocks; engine.lock may be held. -EAGAIN:
+ * another thread uses the connection, or its send buffer is full; nothing was sent. Any other
+ * -errno: the connection to the daemon has failed.
+ */
+int engine_try_send_request(struct engine *engine, void *request, uint32_t bytes)
+	__attribute__((warn_unused_result));
+
+/*
+ * Sends the daemon a request without a reply after all earlier requests and before all later ones.
+ * Never blocks: if the request cannot be sent now, a timer sends it. If the connection to the
+ * daemon is lost, the request is dropped. `memory` as in ipc_send_in_order(). engine.lock held.
+ */
+void engine_send_in_order(struct engine *engine, const void *request, uint32_t bytes,
+			  struct ipc_queued *memory);
+
+/* Initializes the members of engine_send_in_order(). */
+void engine_send_init(struct engine *engine);
+
+#endif

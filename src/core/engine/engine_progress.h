@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef USRDMA_CORE_ENGINE_ENGINE_PROGRESS_H
+#define USRDMA_CORE_ENGINE_ENGINE_PROGRESS_H
+
+#include <stdatomic.h>
+
+#include "core/engine/engine.h"
+
+/* When the application is considered polling, for engine_progress.c and engine_thread.c. */
+
+/*
+ * Number of polls of an empty CQ after which the application is considered spinning: doorbells go
+ * off. The number is doubled each time the application then stops polling within LONG_NS, up to
+ * SPIN_SHIFT_MAX times. Such an application polls for the completion of its RDMA WRITE, and then
+ * polls its memory for the peer's WRITE, which would be executed at the next tick.
+ */
+#define SPIN_POLLS     256u
+#define SPIN_SHIFT_MAX 6u
+#define LONG_NS	       8000000u
+/* A spinning application runs the timers once in TIMER_POLLS polls. */
+#define TIMER_POLLS 64
+
+static inline unsigned int spin_shift(struct engine *engine)
+{
+	return atomic_load_explicit(&engine->spin_shift, memory_order_relaxed);
+}
+
+#endif
