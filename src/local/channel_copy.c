@@ -10,9 +10,10 @@
 
 #include "base/fdpass.h"
 #include "base/syscalls.h"
-#include "core/cq.h"
+#include "core/engine.h"
 #include "core/lock_check.h"
-#include "local/local.h"
+#include "local/peer.h"
+#include "local/ring.h"
 
 #define PATH_BYTES 64
 

@@ -9,7 +9,10 @@
 #include "core/opcode.h"
 #include "core/sge.h"
 #include "core/trace_points.h"
+#include "local/peer.h"
+#include "local/qp.h"
 #include "local/request.h"
+#include "local/ring.h"
 #include "local/trace_points.h"
 
 /* The events contain these numbers, which the command reads without the headers of this module. */

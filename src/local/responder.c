@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/responder.h"
+
 #include <stdlib.h>
 
 #include "base/util.h"
-#include "core/comp_cntr.h"
 #include "core/failure.h"
 #include "core/failure_drop.h"
 #include "core/lock_check.h"
 #include "core/qp.h"
 #include "core/qp_state.h"
 #include "local/fault.h"
-#include "local/local.h"
+#include "local/peer.h"
+#include "local/qp.h"
 #include "local/request.h"
+#include "local/ring.h"
+#include "local/run.h"
+#include "local/segment.h"
 
 /*
  * The responder. The FIFO neither loses nor reorders messages. A message is out of sequence only

@@ -4,7 +4,8 @@
 #include "core/lock_check.h"
 #include "core/requester.h"
 #include "core/usage.h"
-#include "local/probe.h"
+#include "local/counters.h"
+#include "local/qp.h"
 #include "local/requester.h"
 #include "wire/aeth.h"
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/segment.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +15,6 @@
 #include "base/util.h"
 #include "core/comp_cntr.h"
 #include "core/lock_check.h"
-#include "core/qp.h"
 #include "core/transport.h"
 #include "core/usage.h"
 #include "local/local.h"

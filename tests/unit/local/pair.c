@@ -18,6 +18,7 @@
 #include "core/event_fd.h"
 #include "core/transport.h"
 #include "core/xrc.h"
+#include "ipc/segment.h"
 #include "../../with_locks.h"
 
 #define FIRST_SLOT 1

@@ -15,6 +15,8 @@
 
 #include "base/clock.h"
 #include "core/cq.h"
+#include "core/reply_wait.h"
+#include "local/local.h"
 #include "events.h"
 
 static struct events events;
