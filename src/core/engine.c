@@ -52,18 +52,20 @@ static void hook_fork(void)
 
 static int make_fds(struct engine *engine)
 {
-	engine->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	engine->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (engine->doorbell_fd < 0 || engine->epoll_fd < 0 || engine->timer_fd < 0)
+	engine->watches.doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	engine->watches.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	engine->watches.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (engine->watches.doorbell_fd < 0 || engine->watches.epoll_fd < 0 ||
+	    engine->watches.timer_fd < 0)
 		return -errno;
 	return 0;
 }
 
 static void close_fds(struct engine *engine)
 {
-	int *const fds[] = {&engine->doorbell_fd, &engine->notice_fd,	   &engine->epoll_fd,
-			    &engine->timer_fd,	  &engine->new_segment_fd, &engine->new_notice_fd};
+	int *const fds[] = {&engine->watches.doorbell_fd, &engine->notices.fd,
+			    &engine->watches.epoll_fd,	  &engine->watches.timer_fd,
+			    &engine->new_segment_fd,	  &engine->notices.new_fd};
 
 	struct watch_set *set, *tmp;
 
@@ -72,7 +74,7 @@ static void close_fds(struct engine *engine)
 			sys_close(*fds[i]);
 		*fds[i] = -1;
 	}
-	list_for_each_entry_safe(set, tmp, &engine->watch_sets, node)
+	list_for_each_entry_safe(set, tmp, &engine->watches.sets, node)
 		watch_set_close(engine, set);
 }
 
@@ -110,10 +112,11 @@ static struct engine *engine_new(void)
 	pthread_once(&hooked, hook_fork);
 	barrier_register();
 	biased_lock_init(&engine->lock);
-	engine->doorbell_fd = engine->notice_fd = engine->epoll_fd = engine->timer_fd = -1;
-	engine->new_segment_fd = engine->new_notice_fd = -1;
-	engine->timer_armed_ns = TIMER_NEVER_NS;
-	id_table_init(&engine->watches, WATCHES_MAX);
+	engine->watches.doorbell_fd = engine->notices.fd = engine->watches.epoll_fd =
+		engine->watches.timer_fd = -1;
+	engine->new_segment_fd = engine->notices.new_fd = -1;
+	engine->watches.timer_armed_ns = TIMER_NEVER_NS;
+	id_table_init(&engine->watches.table, WATCHES_MAX);
 	timer_heap_init(&engine->timers);
 	engine_init_lists(engine);
 	datagrams_init(&engine->datagrams);
@@ -206,7 +209,7 @@ static int connect_notices(struct engine *engine)
 
 	engine_assert_unlocked(engine);
 	return ipc_call_fd(&engine->client, &req, sizeof(req), &engine->new_segment_fd, 1, &reply,
-			   sizeof(reply), &engine->new_notice_fd);
+			   sizeof(reply), &engine->notices.new_fd);
 }
 
 /* Opens the descriptors and the transports. Needs neither the daemon nor the thread. */
@@ -232,9 +235,9 @@ static void engine_undo_open(struct engine *engine)
 	for (size_t i = 0; transports[i]; i++)
 		transports[i]->close(engine);
 	discard_all(engine);
-	engine_unwatch(engine, engine->doorbell_watch);
-	engine_unwatch(engine, engine->timer_watch);
-	engine_unwatch(engine, engine->notice_watch);
+	engine_unwatch(engine, engine->watches.doorbell_watch);
+	engine_unwatch(engine, engine->watches.timer_watch);
+	engine_unwatch(engine, engine->notices.watch);
 	close_fds(engine);
 }
 
@@ -254,8 +257,8 @@ static int engine_prepare(struct engine *engine)
 		engine_lock(engine);
 	}
 	if (!ret) {
-		engine->notice_fd = engine->new_notice_fd;
-		engine->new_notice_fd = -1;
+		engine->notices.fd = engine->notices.new_fd;
+		engine->notices.new_fd = -1;
 		ret = engine_watch_notices(engine);
 	}
 	if (engine->new_segment_fd >= 0)
@@ -278,8 +281,8 @@ static int engine_start_locked(struct engine *engine)
 
 	if (engine->has_thread)
 		return engine->is_fatal ? -ENODEV : 0;
-	/* notice_fd >= 0: only the start of the thread failed. */
-	if (engine->notice_fd < 0)
+	/* notices.fd >= 0: only the start of the thread failed. */
+	if (engine->notices.fd < 0)
 		ret = engine_prepare(engine);
 	return ret ? ret : engine_start_thread(engine);
 }

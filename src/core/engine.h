@@ -44,6 +44,8 @@ struct segment_counters;
  * calls on its objects fail with EIO. The next ibv_get_device_list() of the child creates a new
  * engine.
  *
+ * engine.lock guards the members, unless their comments or those of their types state otherwise.
+ *
  * Progress: a thread that finds a CQ empty runs the transports inline (engine_poll). While the
  * application polls, the engine thread only ticks; it runs the transports when no thread polls.
  * Peers ring the doorbell only on request (transport.sleep). Doorbells are requested unless the
@@ -66,28 +68,15 @@ struct engine {
 	int thread_error;
 	struct ipc_client client;
 	uint32_t slot;
-	pid_t pid;	 /* the process that created the engine */
-	int doorbell_fd; /* eventfd by which this process wakes its own engine thread */
-	int notice_fd;	 /* notices of the daemon */
+	pid_t pid; /* the process that created the engine */
 	/*
-	 * During the start, without engine.lock: fields, so that the child of a fork() closes its
-	 * copies. -1: none.
+	 * During the start, without engine.lock: a field, so that the child of a fork() closes its
+	 * copy. -1: none.
 	 */
 	int new_segment_fd;
-	int new_notice_fd;
-	int epoll_fd;
-	struct id_table watches;     /* handle -> struct watch (engine_watch.c) of epoll_fd */
-	struct list_head watch_list; /* the same, in the order of their creation */
-	struct list_head watch_sets; /* struct watch_set: epoll descriptors of threads that serve */
-	struct watch_set
-		standby; /* the last of watch_sets, that of the engine thread while it is parked */
-	/* Handles of the watches of the engine's own descriptors; 0: not watched. */
-	uint64_t doorbell_watch;
-	uint64_t notice_watch;
-	uint64_t timer_watch;
-	int timer_fd; /* wakes the thread for `timers` */
-	struct timer_heap timers;
-	uint64_t timer_armed_ns;		/* expiry time of timer_fd; UINT64_MAX: not armed */
+	struct engine_watches watches;		/* descriptors and epoll; engine_watch.h */
+	struct engine_notices notices;		/* engine_notice.h */
+	struct timer_heap timers;		/* watches.timer_fd wakes the thread for them */
 	const struct transport *only_transport; /* USRDMA_TRANSPORT; NULL: any */
 	struct segment_counters *counters; /* in the segment, set by its transport; NULL: none */
 	struct segment_cqs *segment_cqs;   /* in the segment; NULL: no segment is open */
@@ -164,10 +153,7 @@ struct engine {
 		/* struct comp_channel with units that engine_unlock() adds to the descriptor */
 		signals;
 	struct wakes wakes;
-	struct notice_handler notice_handlers[IPC_TYPE_COUNT]; /* by type (engine_notice.h) */
 	struct failure_reports failures;
-	uint64_t *dropped_notices; /* counter of notices without a handler */
-	uint64_t dropped_notices_unshown;
 };
 
 /*
@@ -249,9 +235,9 @@ static inline void engine_init_lists(struct engine *engine)
 {
 	list_init(&engine->contexts);
 	list_init(&engine->cqs);
-	list_init(&engine->watch_list);
-	list_init(&engine->watch_sets);
-	engine->standby.epoll_fd = -1;
+	list_init(&engine->watches.list);
+	list_init(&engine->watches.sets);
+	engine->watches.standby.epoll_fd = -1;
 	list_init(&engine->signals);
 	list_init(&engine->discards);
 	av_calls_init(&engine->av_calls);

@@ -36,10 +36,11 @@ void sim_engine_open(struct engine *engine, uint32_t slot)
 
 	biased_lock_init(&engine->lock);
 	engine->slot = slot;
-	engine->doorbell_fd = engine->timer_fd = engine->epoll_fd = engine->notice_fd = -1;
+	engine->watches.doorbell_fd = engine->watches.timer_fd = engine->watches.epoll_fd =
+		engine->notices.fd = -1;
 	engine->client.fd = -1;
 	/* No thread sleeps: world_step() processes the timers. */
-	engine->timer_armed_ns = 0;
+	engine->watches.timer_armed_ns = 0;
 	engine->is_polled = true;
 	timer_heap_init(&engine->timers);
 	engine_init_lists(engine);

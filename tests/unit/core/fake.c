@@ -18,8 +18,8 @@ static void open_engine(struct engine *engine)
 {
 	biased_lock_init(&engine->lock);
 	engine->slot = FAKE_SLOT;
-	engine->notice_fd = -1;
-	engine->doorbell_fd = -1;
+	engine->notices.fd = -1;
+	engine->watches.doorbell_fd = -1;
 	timer_heap_init(&engine->timers);
 	engine_init_lists(engine);
 	datagrams_init(&engine->datagrams);

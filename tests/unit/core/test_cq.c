@@ -167,7 +167,7 @@ static void cq_push_behind_delayed_completion_keeps_order(void **state)
 
 	(void)state;
 	timer_heap_init(&engine.timers);
-	engine.timer_fd = -1;
+	engine.watches.timer_fd = -1;
 	assert_int_equal(fault_configure("completion:delay=10s:times=1", why, sizeof(why)), 0);
 	push(cq, 1, 7);
 	assert_int_equal(fault_configure(NULL, why, sizeof(why)), 0);

@@ -54,14 +54,14 @@ static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
 {
 	biased_lock_init(&engine->lock);
 	engine->slot = slot;
-	engine->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	engine->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	engine->notice_fd = -1;
+	engine->watches.doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	engine->watches.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	engine->watches.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	engine->notices.fd = -1;
 	engine->client.fd = -1;
 	pthread_mutex_init(&engine->client.lock, NULL);
-	engine->timer_armed_ns = TIMER_NEVER_NS;
-	id_table_init(&engine->watches, WATCHES_MAX);
+	engine->watches.timer_armed_ns = TIMER_NEVER_NS;
+	id_table_init(&engine->watches.table, WATCHES_MAX);
 	timer_heap_init(&engine->timers);
 	engine_init_lists(engine);
 	datagrams_init(&engine->datagrams);
@@ -90,11 +90,11 @@ static void engine_close(struct engine *engine)
 	id_table_fini(&engine->pds);
 	id_table_fini(&engine->dms);
 	xrc_forward_fini(&engine->xrc_forward);
-	id_table_fini(&engine->watches);
+	id_table_fini(&engine->watches.table);
 	free(engine->xrc_srqs);
-	close(engine->doorbell_fd);
-	close(engine->timer_fd);
-	close(engine->epoll_fd);
+	close(engine->watches.doorbell_fd);
+	close(engine->watches.timer_fd);
+	close(engine->watches.epoll_fd);
 	biased_lock_fini(&engine->lock);
 }
 

@@ -288,15 +288,15 @@ static void roce_sleep_pending_work_prevents_sleep(void **state)
 	uint64_t rung = 0;
 
 	engine->is_polled = false;
-	engine->doorbell_fd = eventfd(0, EFD_NONBLOCK);
-	assert_true(engine->doorbell_fd >= 0);
+	engine->watches.doorbell_fd = eventfd(0, EFD_NONBLOCK);
+	assert_true(engine->watches.doorbell_fd >= 0);
 	WITH_LOCKS(engine, assert_false(roce_transport.sleep(engine, true)));
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
-	assert_int_equal(read(engine->doorbell_fd, &rung, sizeof(rung)), sizeof(rung));
+	assert_int_equal(read(engine->watches.doorbell_fd, &rung, sizeof(rung)), sizeof(rung));
 	WITH_LOCKS(engine, assert_true(roce_transport.sleep(engine, true)));
 	WITH_LOCKS(engine, assert_false(roce_transport.sleep(engine, false)));
-	close(engine->doorbell_fd);
-	engine->doorbell_fd = -1;
+	close(engine->watches.doorbell_fd);
+	engine->watches.doorbell_fd = -1;
 	engine->is_polled = true;
 	peer_settle(peer);
 	WITH_LOCKS(engine, assert_false(roce_transport.sleep(engine, true)));
