@@ -65,7 +65,7 @@ static void close_fds(struct engine *engine)
 {
 	int *const fds[] = {&engine->watches.doorbell_fd, &engine->notices.fd,
 			    &engine->watches.epoll_fd,	  &engine->watches.timer_fd,
-			    &engine->new_segment_fd,	  &engine->notices.new_fd};
+			    &engine->segment.new_fd,	  &engine->notices.new_fd};
 
 	struct watch_set *set, *tmp;
 
@@ -114,25 +114,25 @@ static struct engine *engine_new(void)
 	biased_lock_init(&engine->lock);
 	engine->watches.doorbell_fd = engine->notices.fd = engine->watches.epoll_fd =
 		engine->watches.timer_fd = -1;
-	engine->new_segment_fd = engine->notices.new_fd = -1;
+	engine->segment.new_fd = engine->notices.new_fd = -1;
 	engine->watches.timer_armed_ns = TIMER_NEVER_NS;
 	id_table_init(&engine->watches.table, WATCHES_MAX);
 	timer_heap_init(&engine->timers);
 	engine_init_lists(engine);
 	datagrams_init(&engine->datagrams);
-	ret = random_open(&engine->random);
+	ret = random_open(&engine->tables.random);
 	if (ret)
 		goto err_engine;
-	id_table_init_random(&engine->mrs, MAX_MRS, MR_KEY_BITS, &engine->random);
-	id_table_init_random(&engine->mws, MAX_MWS, MW_HANDLE_BITS, &engine->random);
+	id_table_init_random(&engine->tables.mrs, MAX_MRS, MR_KEY_BITS, &engine->tables.random);
+	id_table_init_random(&engine->tables.mws, MAX_MWS, MW_HANDLE_BITS, &engine->tables.random);
 	xrc_domains_init(engine);
 	engine_send_init(engine);
 	xrc_forward_init(&engine->xrc_forward);
 	xrc_remote_init(&engine->xrc_remote);
-	engine->xrc_srqn_cursor = random_u32(&engine->random);
-	id_table_init32(&engine->pds, MAX_PDS);
-	id_table_init32(&engine->dms, MAX_DMS);
-	ret = qp_table_init(&engine->qps);
+	engine->xrc.srqn_cursor = random_u32(&engine->tables.random);
+	id_table_init32(&engine->tables.pds, MAX_PDS);
+	id_table_init32(&engine->tables.dms, MAX_DMS);
+	ret = qp_table_init(&engine->tables.qps);
 	if (ret)
 		goto err_engine;
 	ret = transport_choose(engine);
@@ -146,7 +146,7 @@ static struct engine *engine_new(void)
 	return engine;
 
 err_qps:
-	qp_table_fini(&engine->qps);
+	qp_table_fini(&engine->tables.qps);
 err_engine:
 	biased_lock_fini(&engine->lock);
 	free(engine);
@@ -208,7 +208,7 @@ static int connect_notices(struct engine *engine)
 	struct ipc_reply reply;
 
 	engine_assert_unlocked(engine);
-	return ipc_call_fd(&engine->client, &req, sizeof(req), &engine->new_segment_fd, 1, &reply,
+	return ipc_call_fd(&engine->client, &req, sizeof(req), &engine->segment.new_fd, 1, &reply,
 			   sizeof(reply), &engine->notices.new_fd);
 }
 
@@ -248,7 +248,7 @@ static void engine_undo_open(struct engine *engine)
  */
 static int engine_prepare(struct engine *engine)
 {
-	int ret = engine_open(engine, &engine->new_segment_fd);
+	int ret = engine_open(engine, &engine->segment.new_fd);
 
 	engine_assert_locked(engine);
 	if (!ret) {
@@ -261,9 +261,9 @@ static int engine_prepare(struct engine *engine)
 		engine->notices.new_fd = -1;
 		ret = engine_watch_notices(engine);
 	}
-	if (engine->new_segment_fd >= 0)
-		sys_close(engine->new_segment_fd);
-	engine->new_segment_fd = -1;
+	if (engine->segment.new_fd >= 0)
+		sys_close(engine->segment.new_fd);
+	engine->segment.new_fd = -1;
 	if (ret)
 		engine_undo_open(engine);
 	else
@@ -332,7 +332,7 @@ static void unlock_cqs(struct engine *engine)
 {
 	struct cq *cq;
 
-	list_for_each_entry(cq, &engine->cqs, node)
+	list_for_each_entry(cq, &engine->tables.cqs, node)
 		biased_lock_release(&cq->lock);
 }
 
@@ -344,7 +344,7 @@ static void init_locks(struct engine *engine)
 {
 	struct cq *cq;
 
-	list_for_each_entry(cq, &engine->cqs, node)
+	list_for_each_entry(cq, &engine->tables.cqs, node)
 		biased_lock_init(&cq->lock);
 	biased_lock_init(&engine->lock);
 	shards_init_locks_in_child(engine);
@@ -361,7 +361,7 @@ static void lock_all(void)
 	pthread_mutex_lock(&current_lock);
 	for (struct engine *engine = current; engine; engine = engine->older) {
 		engine_lock(engine);
-		list_for_each_entry(cq, &engine->cqs, node)
+		list_for_each_entry(cq, &engine->tables.cqs, node)
 			biased_lock_acquire(&cq->lock);
 	}
 }

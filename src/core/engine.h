@@ -9,8 +9,6 @@
 #include <sys/types.h>
 
 #include "base/biased_lock.h"
-#include "base/id_table.h"
-#include "base/random.h"
 #include "base/list.h"
 #include "base/timer.h"
 #include "core/av_call.h"
@@ -19,21 +17,18 @@
 #include "core/direct_wake.h"
 #include "core/engine_notice.h"
 #include "core/engine_serve.h"
+#include "core/engine_tables.h"
 #include "core/engine_watch.h"
 #include "core/failure.h"
 #include "core/lock_check.h"
 #include "core/objects.h"
-#include "core/qp_table.h"
 #include "core/shard.h"
+#include "core/usage.h"
 #include "core/wake.h"
+#include "core/xrc.h"
 #include "core/xrc_forward.h"
 #include "core/xrc_remote.h"
 #include "ipc/client.h"
-
-struct segment_counters;
-
-/* The last LAST_QPNS assigned QPNs are not assigned again. */
-#define LAST_QPNS 256u
 
 #define TRANSPORTS_MAX 8
 
@@ -68,19 +63,12 @@ struct engine {
 	int thread_error;
 	struct ipc_client client;
 	uint32_t slot;
-	pid_t pid; /* the process that created the engine */
-	/*
-	 * During the start, without engine.lock: a field, so that the child of a fork() closes its
-	 * copy. -1: none.
-	 */
-	int new_segment_fd;
+	pid_t pid;				/* the process that created the engine */
 	struct engine_watches watches;		/* descriptors and epoll; engine_watch.h */
 	struct engine_notices notices;		/* engine_notice.h */
 	struct timer_heap timers;		/* watches.timer_fd wakes the thread for them */
 	const struct transport *only_transport; /* USRDMA_TRANSPORT; NULL: any */
-	struct segment_counters *counters; /* in the segment, set by its transport; NULL: none */
-	struct segment_cqs *segment_cqs;   /* in the segment; NULL: no segment is open */
-	uint32_t unused_cq;		   /* place of an unused entry of segment_cqs; 0: none */
+	struct engine_segment segment;		/* usage.h */
 	/*
 	 * [number of the transport]: its state, set by its open(), cleared by its close(); NULL:
 	 * not open
@@ -92,33 +80,11 @@ struct engine {
 	struct timer
 		/* next attempt to send the requests queued by engine_send_in_order() */
 		notify_timer;
-	struct list_head contexts;
-	struct list_head cqs;
-	struct random random;  /* source of keys, QPNs and XRC SRQ numbers */
-	struct id_table mrs;   /* key -> struct mr; at most MAX_MRS, MR_KEY_BITS */
-	uint64_t mr_changes;   /* number of MRs that were changed or removed (sge_cache.h) */
-	struct id_table mws;   /* handle -> struct mw; MW_HANDLE_BITS */
-	struct srq **xrc_srqs; /* [XRC_SRQNS], indexed by the low bits of the number; NULL: none */
-	/* numbers are assigned in sequence, starting from a random number */
-	uint32_t xrc_srqn_cursor;
-	unsigned int xrc_srq_count;
-	struct list_head xrc_domains;
-	struct list_head
-		xrc_closing; /* struct xrc_domain whose close was not sent to the daemon yet */
-	struct timer xrc_closing_timer; /* next attempt to send the close to the daemon */
+	struct engine_tables tables; /* verbs objects; engine_tables.h */
+	struct engine_xrc xrc;	     /* domains and SRQs; xrc.h */
 	struct xrc_forward xrc_forward;
 	struct xrc_remote xrc_remote; /* XRC target QPs that are open in several processes */
 	struct av_calls av_calls;     /* addresses that the daemon resolves */
-	struct id_table pds;	      /* id -> struct pd_body; 32-bit handles */
-	struct id_table dms;	      /* handle -> struct dm_body; 32-bit handles */
-	struct qp_table qps;
-	uint16_t last_qpns[LAST_QPNS]; /* low bits of the last assigned QPNs, not reused yet */
-	uint32_t qp_cursor;	       /* next entry of last_qpns */
-	uint8_t is_last_qpn[IPC_SLOT_QPNS / 8]; /* bit map: the numbers in last_qpns */
-	unsigned int cq_count;
-	unsigned int srq_count;
-	unsigned int comp_cntr_count;
-	uint32_t comp_cntr_handle; /* of the next completion counter */
 	/* Stored by each poll, in other cache lines than what the data path of all shards reads. */
 	uint8_t unused_before[64];
 	atomic_uint polls; /* number of polls that found an empty CQ */
@@ -233,8 +199,8 @@ static inline void shard_used(struct shard *shard)
 /* All lists of the engine, and no standby set; those of a transport are its own. */
 static inline void engine_init_lists(struct engine *engine)
 {
-	list_init(&engine->contexts);
-	list_init(&engine->cqs);
+	list_init(&engine->tables.contexts);
+	list_init(&engine->tables.cqs);
 	list_init(&engine->watches.list);
 	list_init(&engine->watches.sets);
 	engine->watches.standby.epoll_fd = -1;

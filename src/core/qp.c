@@ -25,7 +25,7 @@
 struct qp *qp_find(struct engine *engine, uint32_t qpn)
 {
 	engine_assert_any_locked(engine);
-	return qp_table_get(&engine->qps, qpn);
+	return qp_table_get(&engine->tables.qps, qpn);
 }
 
 void qp_unstarve(struct qp *qp)
@@ -139,7 +139,7 @@ static void qp_remove(struct engine *engine, struct qp *qp)
 	wr_batch_forget(qp);
 	comp_cntr_detach_all(qp);
 	mw_forget_qp(qp);
-	qp_table_remove(&engine->qps, qp);
+	qp_table_remove(&engine->tables.qps, qp);
 	device_count_drop(qp->context->engine, qp->context->device, DEVICE_QP);
 	if (qp->type == IBV_QPT_UD)
 		engine->datagrams.qp_count--;

@@ -37,7 +37,7 @@ static struct comp_channel *find_channel(struct engine *engine, uint32_t number)
 {
 	struct cq *cq;
 
-	list_for_each_entry(cq, &engine->cqs, node) {
+	list_for_each_entry(cq, &engine->tables.cqs, node) {
 		if (cq->channel && cq->channel->number == number)
 			return cq->channel;
 	}

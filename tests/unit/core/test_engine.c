@@ -118,7 +118,7 @@ static int setup(void **state)
 	engine.notices.fd = -1;
 	engine_init_lists(&engine);
 	datagrams_init(&engine.datagrams);
-	assert_int_equal(qp_table_init(&engine.qps), 0);
+	assert_int_equal(qp_table_init(&engine.tables.qps), 0);
 	return engine_start(&engine);
 }
 

@@ -316,7 +316,7 @@ static void roce_counter_name_counters_are_unique(void **state)
 	assert_non_null(engine);
 	biased_lock_init(&engine->lock);
 	engine_init_lists(engine);
-	engine->counters = table;
+	engine->segment.counters = table;
 	WITH_LOCKS(engine, assert_int_equal(roce_transport.open(engine, &segment_fd), 0));
 	assert_ptr_equal(roce_of(engine)->counters, table->values);
 	for (unsigned i = 0; i < ROCE_ALL_COUNTERS; i++) {
