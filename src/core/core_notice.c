@@ -35,9 +35,9 @@ void core_lose_daemon(struct engine *engine)
 		if (transports[i]->daemon_lost)
 			transports[i]->daemon_lost(engine);
 	}
-	while ((qp = qp_table_next(&engine->qps, &cursor)))
+	while ((qp = qp_table_next(&engine->tables.qps, &cursor)))
 		qp_enter_error(qp, QP_NO_EVENT);
-	list_for_each_entry(context, &engine->contexts, node)
+	list_for_each_entry(context, &engine->tables.contexts, node)
 		async_device_fatal(context);
 	xrc_remote_end(&engine->xrc_remote);
 	av_calls_end(engine);

@@ -53,18 +53,20 @@ static void hook_fork(void)
 
 static int make_fds(struct engine *engine)
 {
-	engine->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	engine->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (engine->doorbell_fd < 0 || engine->epoll_fd < 0 || engine->timer_fd < 0)
+	engine->watches.doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	engine->watches.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	engine->watches.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (engine->watches.doorbell_fd < 0 || engine->watches.epoll_fd < 0 ||
+	    engine->watches.timer_fd < 0)
 		return -errno;
 	return 0;
 }
 
 static void close_fds(struct engine *engine)
 {
-	int *const fds[] = {&engine->doorbell_fd, &engine->notice_fd,	   &engine->epoll_fd,
-			    &engine->timer_fd,	  &engine->new_segment_fd, &engine->new_notice_fd};
+	int *const fds[] = {&engine->watches.doorbell_fd, &engine->notices.fd,
+			    &engine->watches.epoll_fd,	  &engine->watches.timer_fd,
+			    &engine->segment.new_fd,	  &engine->notices.new_fd};
 
 	struct watch_set *set, *tmp;
 
@@ -73,7 +75,7 @@ static void close_fds(struct engine *engine)
 			sys_close(*fds[i]);
 		*fds[i] = -1;
 	}
-	list_for_each_entry_safe(set, tmp, &engine->watch_sets, node)
+	list_for_each_entry_safe(set, tmp, &engine->watches.sets, node)
 		watch_set_close(engine, set);
 }
 
@@ -111,26 +113,27 @@ static struct engine *engine_new(void)
 	pthread_once(&hooked, hook_fork);
 	barrier_register();
 	biased_lock_init(&engine->lock);
-	engine->doorbell_fd = engine->notice_fd = engine->epoll_fd = engine->timer_fd = -1;
-	engine->new_segment_fd = engine->new_notice_fd = -1;
-	engine->timer_armed_ns = TIMER_NEVER_NS;
-	id_table_init(&engine->watches, WATCHES_MAX);
+	engine->watches.doorbell_fd = engine->notices.fd = engine->watches.epoll_fd =
+		engine->watches.timer_fd = -1;
+	engine->segment.new_fd = engine->notices.new_fd = -1;
+	engine->watches.timer_armed_ns = TIMER_NEVER_NS;
+	id_table_init(&engine->watches.table, WATCHES_MAX);
 	timer_heap_init(&engine->timers);
 	engine_init_lists(engine);
 	datagrams_init(&engine->datagrams);
-	ret = random_open(&engine->random);
+	ret = random_open(&engine->tables.random);
 	if (ret)
 		goto err_engine;
-	id_table_init_random(&engine->mrs, MAX_MRS, MR_KEY_BITS, &engine->random);
-	id_table_init_random(&engine->mws, MAX_MWS, MW_HANDLE_BITS, &engine->random);
+	id_table_init_random(&engine->tables.mrs, MAX_MRS, MR_KEY_BITS, &engine->tables.random);
+	id_table_init_random(&engine->tables.mws, MAX_MWS, MW_HANDLE_BITS, &engine->tables.random);
 	xrc_domains_init(engine);
 	engine_send_init(engine);
 	xrc_forward_init(&engine->xrc_forward);
 	xrc_remote_init(&engine->xrc_remote);
-	engine->xrc_srqn_cursor = random_u32(&engine->random);
-	id_table_init32(&engine->pds, MAX_PDS);
-	id_table_init32(&engine->dms, MAX_DMS);
-	ret = qp_table_init(&engine->qps);
+	engine->xrc.srqn_cursor = random_u32(&engine->tables.random);
+	id_table_init32(&engine->tables.pds, MAX_PDS);
+	id_table_init32(&engine->tables.dms, MAX_DMS);
+	ret = qp_table_init(&engine->tables.qps);
 	if (ret)
 		goto err_engine;
 	ret = transport_choose(engine);
@@ -144,7 +147,7 @@ static struct engine *engine_new(void)
 	return engine;
 
 err_qps:
-	qp_table_fini(&engine->qps);
+	qp_table_fini(&engine->tables.qps);
 err_engine:
 	biased_lock_fini(&engine->lock);
 	free(engine);
@@ -206,8 +209,8 @@ static int connect_notices(struct engine *engine)
 	struct ipc_reply reply;
 
 	engine_assert_unlocked(engine);
-	return ipc_call_fd(&engine->client, &req, sizeof(req), &engine->new_segment_fd, 1, &reply,
-			   sizeof(reply), &engine->new_notice_fd);
+	return ipc_call_fd(&engine->client, &req, sizeof(req), &engine->segment.new_fd, 1, &reply,
+			   sizeof(reply), &engine->notices.new_fd);
 }
 
 /* Opens the descriptors and the transports. Needs neither the daemon nor the thread. */
@@ -233,9 +236,9 @@ static void engine_undo_open(struct engine *engine)
 	for (size_t i = 0; transports[i]; i++)
 		transports[i]->close(engine);
 	discard_all(engine);
-	engine_unwatch(engine, engine->doorbell_watch);
-	engine_unwatch(engine, engine->timer_watch);
-	engine_unwatch(engine, engine->notice_watch);
+	engine_unwatch(engine, engine->watches.doorbell_watch);
+	engine_unwatch(engine, engine->watches.timer_watch);
+	engine_unwatch(engine, engine->notices.watch);
 	close_fds(engine);
 }
 
@@ -246,7 +249,7 @@ static void engine_undo_open(struct engine *engine)
  */
 static int engine_prepare(struct engine *engine)
 {
-	int ret = engine_open(engine, &engine->new_segment_fd);
+	int ret = engine_open(engine, &engine->segment.new_fd);
 
 	engine_assert_locked(engine);
 	if (!ret) {
@@ -255,13 +258,13 @@ static int engine_prepare(struct engine *engine)
 		engine_lock(engine);
 	}
 	if (!ret) {
-		engine->notice_fd = engine->new_notice_fd;
-		engine->new_notice_fd = -1;
+		engine->notices.fd = engine->notices.new_fd;
+		engine->notices.new_fd = -1;
 		ret = engine_watch_notices(engine);
 	}
-	if (engine->new_segment_fd >= 0)
-		sys_close(engine->new_segment_fd);
-	engine->new_segment_fd = -1;
+	if (engine->segment.new_fd >= 0)
+		sys_close(engine->segment.new_fd);
+	engine->segment.new_fd = -1;
 	if (ret)
 		engine_undo_open(engine);
 	else
@@ -279,8 +282,8 @@ static int engine_start_locked(struct engine *engine)
 
 	if (engine->has_thread)
 		return engine->is_fatal ? -ENODEV : 0;
-	/* notice_fd >= 0: only the start of the thread failed. */
-	if (engine->notice_fd < 0)
+	/* notices.fd >= 0: only the start of the thread failed. */
+	if (engine->notices.fd < 0)
 		ret = engine_prepare(engine);
 	return ret ? ret : engine_start_thread(engine);
 }
@@ -330,7 +333,7 @@ static void unlock_cqs(struct engine *engine)
 {
 	struct cq *cq;
 
-	list_for_each_entry(cq, &engine->cqs, node)
+	list_for_each_entry(cq, &engine->tables.cqs, node)
 		biased_lock_release(&cq->lock);
 }
 
@@ -342,7 +345,7 @@ static void init_locks(struct engine *engine)
 {
 	struct cq *cq;
 
-	list_for_each_entry(cq, &engine->cqs, node)
+	list_for_each_entry(cq, &engine->tables.cqs, node)
 		biased_lock_init(&cq->lock);
 	biased_lock_init(&engine->lock);
 	shards_init_locks_in_child(engine);
@@ -359,7 +362,7 @@ static void lock_all(void)
 	pthread_mutex_lock(&current_lock);
 	for (struct engine *engine = current; engine; engine = engine->older) {
 		engine_lock(engine);
-		list_for_each_entry(cq, &engine->cqs, node)
+		list_for_each_entry(cq, &engine->tables.cqs, node)
 			biased_lock_acquire(&cq->lock);
 	}
 }

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/ack_wait.h"
+
 #include "base/clock.h"
 #include "core/engine/lock_check.h"
 #include "local/local.h"
+#include "local/peer.h"
+#include "local/peer_shard.h"
+#include "local/qp.h"
 
 /*
  * An ACK is written to the FIFO at once, and a peer that is awake finds it. The doorbell for it

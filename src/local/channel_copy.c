@@ -10,9 +10,10 @@
 
 #include "base/fdpass.h"
 #include "base/syscalls.h"
-#include "core/queue/cq.h"
+#include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
-#include "local/local.h"
+#include "local/peer.h"
+#include "local/ring.h"
 
 #define PATH_BYTES 64
 
@@ -36,7 +37,7 @@ static struct comp_channel *find_channel(struct engine *engine, uint32_t number)
 {
 	struct cq *cq;
 
-	list_for_each_entry(cq, &engine->cqs, node) {
+	list_for_each_entry(cq, &engine->tables.cqs, node) {
 		if (cq->channel && cq->channel->number == number)
 			return cq->channel;
 	}

@@ -6,7 +6,9 @@
 
 #include "core/engine/lock_check.h"
 #include "local/channel_copy.h"
-#include "local/local.h"
+#include "local/peer.h"
+#include "local/qp.h"
+#include "local/ring.h"
 
 /* Number of CQs of one peer whose applications this process wakes. */
 #define WAKES 16

@@ -5,8 +5,11 @@
 #include "core/queue/requester.h"
 #include "core/queue/sge.h"
 #include "core/queue/wq.h"
+#include "local/peer.h"
+#include "local/qp.h"
 #include "local/request.h"
 #include "local/requester.h"
+#include "local/ring.h"
 
 /*
  * The completer: handles responses. A response with an ssn acknowledges all preceding SENDs and

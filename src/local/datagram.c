@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/datagram.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -11,6 +13,11 @@
 #include "core/engine/lock_check.h"
 #include "core/engine/qp_table.h"
 #include "local/fault.h"
+#include "local/local.h"
+#include "local/peer.h"
+#include "local/peer_connect.h"
+#include "local/ring.h"
+#include "local/run.h"
 #include "wire/packet.h"
 
 /*

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/describe.h"
+
 #include "ipc/msg_failure.h"
 #include "core/engine/lock_check.h"
-#include "local/local.h"
+#include "local/peer.h"
+#include "local/qp.h"
 
 /*
  * Adds the region that the rkey denotes in the peer's tables, which only a process of the same user

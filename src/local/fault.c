@@ -9,8 +9,12 @@
 #include "core/report/fault_points.h"
 #include "core/engine/lock_check.h"
 #include "core/queue/requester.h"
+#include "local/counters.h"
+#include "local/qp.h"
 #include "local/request.h"
 #include "local/requester.h"
+#include "local/ring.h"
+#include "local/run.h"
 
 /* The wait of a message. A queue pair has none until a rule delays its first message. */
 struct local_hold {

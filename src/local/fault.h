@@ -2,9 +2,18 @@
 #ifndef USRDMA_LOCAL_FAULT_H
 #define USRDMA_LOCAL_FAULT_H
 
+#include <stdint.h>
+
 #include "base/fault.h"
 #include "core/queue/datagram.h"
-#include "local/local.h"
+
+struct ah;
+struct cell;
+struct engine;
+struct local;
+struct local_qp;
+struct qp;
+struct send_wqe;
 
 /*
  * The fault point message: the messages of the requesters and datagrams of shared memory. A fault

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/user_copy.h"
 #include "core/engine/lock_check.h"
+#include "local/datagram.h"
 #include "local/fault.h"
+#include "local/local.h"
+#include "local/peer.h"
+#include "local/peer_connect.h"
+#include "local/ring.h"
+#include "local/run.h"
 
-#include <errno.h>
 /* Datagrams that the point message delays. */
 
 /* Limit of delayed datagrams, which bounds their memory. Further datagrams are lost. */

@@ -12,8 +12,21 @@
 #include "core/qp/qp.h"
 #include "core/engine/transport.h"
 #include "core/qp/xrc.h"
+#include "local/ack_wait.h"
+#include "local/datagram.h"
+#include "local/describe.h"
 #include "local/fault.h"
+#include "local/peer.h"
+#include "local/peer_connect.h"
+#include "local/peer_shard.h"
+#include "local/qp.h"
 #include "local/requester.h"
+#include "local/responder.h"
+#include "local/revoke.h"
+#include "local/ring.h"
+#include "local/run.h"
+#include "local/segment.h"
+#include "local/xrc_forward.h"
 
 static const char *const counter_names[] = {
 	[LOCAL_MESSAGES_SENT] = "messages sent",

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/onesided.h"
+
 #include <errno.h>
 #include <sys/uio.h>
 
 #include "base/kernel_copy.h"
+#include "base/probe.h"
 #include "base/util.h"
 #include "core/memory/memory.h"
 #include "core/object/opcode.h"
-#include "core/object/qp_state.h"
 #include "core/queue/requester.h"
 #include "core/queue/sge.h"
 #include "local/guarded_copy.h"
 #include "local/local.h"
 #include "local/mapped_copy.h"
+#include "local/peer.h"
 #include "local/peer_access.h"
 #include "local/peer_map.h"
 #include "local/pieces.h"
-#include "local/probe.h"
+#include "local/qp.h"
+#include "local/ring.h"
 
 /*
  * Maximum bytes of one announcement and one system call. A revoking call of the peer waits for the

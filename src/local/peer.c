@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/peer.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,11 +19,20 @@
 #include "core/engine/engine.h"
 #include "core/engine/engine_watch.h"
 #include "core/engine/lock_check.h"
+#include "local/ack_wait.h"
 #include "local/channel_copy.h"
 #include "local/channel_wake.h"
+#include "local/datagram.h"
 #include "local/guarded_copy.h"
 #include "local/local.h"
+#include "local/peer_connect.h"
 #include "local/peer_map.h"
+#include "local/peer_shard.h"
+#include "local/qp.h"
+#include "local/requester.h"
+#include "local/revoke.h"
+#include "local/ring.h"
+#include "local/run.h"
 
 struct peer *peer_new(struct engine *engine, uint32_t slot)
 {

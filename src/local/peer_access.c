@@ -4,7 +4,10 @@
 #include "base/thread_id.h"
 #include "core/object/opcode.h"
 #include "core/object/qp_state.h"
-#include "local/local.h"
+#include "local/onesided.h"
+#include "local/peer.h"
+#include "local/qp.h"
+#include "local/ring.h"
 
 const struct segment_qp *peer_access_qp(const struct local_qp *lqp)
 {

@@ -5,9 +5,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "local/local.h"
+#include "core/queue/execute.h"
+#include "local/onesided.h"
 #include "local/peer_map.h"
 #include "local/rseq_area.h"
+
+struct local_qp;
+struct peer;
+struct segment_mr;
+struct segment_qp;
+struct send_wqe;
 
 /*
  * The announcement and the checks of an access to a peer's memory: steps 1 and 2 of

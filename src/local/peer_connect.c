@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/peer_connect.h"
+
 #include <errno.h>
 
 #include "base/clock.h"
 #include "core/qp/xrc_forward.h"
 #include "local/local.h"
+#include "local/peer.h"
+#include "local/qp.h"
 #include "local/requester.h"
+#include "local/run.h"
 
 /*
  * Sending to an unresolved peer: a process to which this process is not connected. The request to

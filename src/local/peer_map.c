@@ -11,9 +11,12 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/user_fault.h"
+#include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
-#include "local/local.h"
+#include "ipc/segment.h"
+#include "local/peer.h"
 #include "local/peer_file.h"
+#include "local/ring.h"
 
 /*
  * Uses of an MR until its object is requested, a power of two. The request makes the owner read its

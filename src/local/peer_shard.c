@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/peer_shard.h"
+
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -6,6 +8,9 @@
 #include "core/engine/lock_check.h"
 #include "core/engine/wake.h"
 #include "local/local.h"
+#include "local/peer.h"
+#include "local/revoke.h"
+#include "local/ring.h"
 
 /*
  * The peers of shards (core/engine/shard.h). A process has one FIFO in each direction for each pair of

@@ -9,7 +9,10 @@
 #include "core/object/opcode.h"
 #include "core/queue/sge.h"
 #include "core/report/trace_points.h"
+#include "local/peer.h"
+#include "local/qp.h"
 #include "local/request.h"
+#include "local/ring.h"
 #include "local/trace_points.h"
 
 /* The events contain these numbers, which the command reads without the headers of this module. */

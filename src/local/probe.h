@@ -4,8 +4,13 @@
 
 #include "base/fault.h"
 #include "base/trace.h"
-#include "local/local.h"
+#include "core/queue/execute.h"
+#include "core/object/wqe.h"
+#include "local/counters.h"
 #include "local/ring.h"
+
+struct local_qp;
+struct peer;
 
 /* Trace and fault points of the shared-memory FIFOs. */
 

@@ -7,6 +7,7 @@
 #include "core/engine/lock_check.h"
 #include "core/object/opcode.h"
 #include "core/queue/sge.h"
+#include "local/ring.h"
 
 static const uint8_t cell_types[WR_OPCODE_COUNT] = {
 	[IBV_WR_SEND] = CELL_SEND,

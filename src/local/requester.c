@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/requester.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -12,13 +14,19 @@
 #include "core/object/qp_state.h"
 #include "core/queue/requester.h"
 #include "core/queue/sge.h"
-#include "core/engine/usage.h"
 #include "core/queue/wq.h"
 #include "local/channel_wake.h"
-#include "local/probe.h"
 #include "local/fault.h"
+#include "local/local.h"
+#include "local/onesided.h"
+#include "local/peer.h"
+#include "local/peer_connect.h"
+#include "local/peer_shard.h"
+#include "local/probe.h"
+#include "local/qp.h"
 #include "local/request.h"
-#include "local/requester.h"
+#include "local/ring.h"
+#include "local/run.h"
 
 /*
  * The requester. WQEs [una, nxt) are outstanding, WQEs [nxt, head) have not been sent. A message is
@@ -564,6 +572,7 @@ void local_requester_peer_gone(struct local_qp *lqp)
 {
 	struct qp *qp = lqp->qp;
 
+	qp_assert_locked(qp);
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return;
 	if (!local_requester_is_reliable(lqp) || qp->sq.una == qp->sq.head)

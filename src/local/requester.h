@@ -2,12 +2,29 @@
 #ifndef USRDMA_LOCAL_REQUESTER_H
 #define USRDMA_LOCAL_REQUESTER_H
 
-#include "local/local.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/queue/execute.h"
+#include "core/object/objects.h"
+#include "local/qp.h"
+
+struct cell;
+struct timer;
 
 /*
- * Interface between requester.c, retry.c and completer.c. All functions with a `struct local_qp`
- * are called with the lock of the QP held.
+ * Interface of requester.c, retry.c and completer.c. All functions with a `struct local_qp` are
+ * called with the lock of the QP held.
  */
+
+void local_requester_run(struct local_qp *lqp);
+void local_requester_peer_gone(struct local_qp *lqp);
+void local_requester_timer(struct timer *timer, uint64_t now_ns);
+
+/* Processes a response: an ACK, a NAK, or the result of a request. */
+void completer_response(struct local_qp *lqp, const struct cell *cell, const uint8_t *payload);
+
+/* Between these files. */
 
 static inline bool local_requester_is_reliable(const struct local_qp *lqp)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/responder.h"
+
 #include <stdlib.h>
 
 #include "base/util.h"
-#include "core/queue/comp_cntr.h"
 #include "core/report/failure.h"
 #include "core/queue/failure_drop.h"
 #include "core/queue/failure_wr.h"
@@ -10,8 +11,12 @@
 #include "core/queue/qp_error.h"
 #include "core/object/qp_state.h"
 #include "local/fault.h"
-#include "local/local.h"
+#include "local/peer.h"
+#include "local/qp.h"
 #include "local/request.h"
+#include "local/ring.h"
+#include "local/run.h"
+#include "local/segment.h"
 
 /*
  * The responder. The FIFO neither loses nor reorders messages. A message is out of sequence only

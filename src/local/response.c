@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdlib.h>
+
 #include "base/user_copy.h"
 #include "core/queue/comp_cntr.h"
-#include "local/local.h"
+#include "local/ack_wait.h"
+#include "local/peer.h"
+#include "local/qp.h"
+#include "local/responder.h"
+#include "local/ring.h"
 
 /*
  * The responder's responses. Pending responses are stored in the QP: a full FIFO delays responses

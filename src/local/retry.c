@@ -4,7 +4,8 @@
 #include "core/engine/lock_check.h"
 #include "core/queue/requester.h"
 #include "core/engine/usage.h"
-#include "local/probe.h"
+#include "local/counters.h"
+#include "local/qp.h"
 #include "local/requester.h"
 #include "wire/aeth.h"
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/revoke.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +15,11 @@
 #include "base/util.h"
 #include "core/engine/lock_check.h"
 #include "local/local.h"
+#include "local/peer.h"
+#include "local/qp.h"
+#include "local/responder.h"
+#include "local/ring.h"
+#include "local/segment.h"
 
 /*
  * The owner's half of the protocol of docs/memory-safety.md. A peer announces an access and then

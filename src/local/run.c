@@ -2,21 +2,28 @@
 /*
  * Executes the cells that peers have written, and continues what waited for space in their FIFOs.
  */
-#include "local/local.h"
+#include "local/run.h"
 
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/util.h"
 #include "core/engine/lock_check.h"
 #include "core/engine/qp_table.h"
-#include "core/engine/transport.h"
-#include "core/qp/xrc.h"
+#include "local/ack_wait.h"
 #include "local/channel_copy.h"
-#include "local/fault.h"
+#include "local/datagram.h"
+#include "local/local.h"
+#include "local/peer.h"
 #include "local/peer_map.h"
+#include "local/peer_shard.h"
 #include "local/probe.h"
+#include "local/qp.h"
 #include "local/requester.h"
+#include "local/responder.h"
+#include "local/ring.h"
 #include "local/share.h"
+#include "local/xrc_forward.h"
 
 /* Cells of one peer that are executed before those of the next peer. */
 #define RUN_CELLS 128

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/segment.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +15,6 @@
 #include "base/util.h"
 #include "core/queue/comp_cntr.h"
 #include "core/engine/lock_check.h"
-#include "core/qp/qp.h"
 #include "core/engine/transport.h"
 #include "core/engine/usage.h"
 #include "local/local.h"
@@ -75,16 +76,16 @@ int segment_open(struct local *local, int *fd)
 	hdr->pid = getpid();
 	hdr->probe_addr = (uint64_t)(uintptr_t)&local->probe;
 	hdr->probe = local->probe;
-	local->engine->counters = &local->segment->counters;
-	local->engine->segment_cqs = &local->segment->cqs;
-	local->engine->unused_cq = 0;
+	local->engine->segment.counters = &local->segment->counters;
+	local->engine->segment.cqs = &local->segment->cqs;
+	local->engine->segment.unused_cq = 0;
 	return 0;
 }
 
 void segment_close(struct local *local)
 {
-	local->engine->counters = NULL;
-	local->engine->segment_cqs = NULL;
+	local->engine->segment.counters = NULL;
+	local->engine->segment.cqs = NULL;
 	munmap(local->segment, SEGMENT_BYTES);
 }
 

@@ -20,6 +20,9 @@
 #include "core/engine/lock_check.h"
 #include "core/memory/mr.h"
 #include "local/local.h"
+#include "local/peer.h"
+#include "local/ring.h"
+#include "local/run.h"
 
 #ifndef DMA_BUF_MAGIC
 #define DMA_BUF_MAGIC 0x444d4142

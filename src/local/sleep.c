@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/engine/lock_check.h"
-#include "core/engine/transport.h"
 #include "local/local.h"
+#include "local/peer.h"
+#include "local/ring.h"
+#include "local/run.h"
 
 /* What this process requests from its peers: doorbells while it sleeps, none while it polls. */
 

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "local/xrc_forward.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "local/local.h"
+#include "local/peer.h"
+#include "local/peer_connect.h"
+#include "local/ring.h"
+#include "local/run.h"
 
 /*
  * The carrier of XRC forwarding (core/qp/xrc_forward.h): one message is the payload of one FIFO

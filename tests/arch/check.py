@@ -224,6 +224,14 @@ def unused_reach():
                 yield f"MAY_REACH: {module} does not reach {header}"
 
 
+def include_cycles():
+    """Headers that include themselves through others: include guards hide this until a type is missing."""
+    for path in files(".h", under="src"):
+        for name, through in reached(path):
+            if os.path.join("src", name) == path:
+                yield f"{path}: includes itself (through {', '.join(through)})"
+
+
 def cm_breaks():
     """The other files of the daemon reach a connection manager through daemon/cm_ops.h."""
     for path in files(".c", ".h", under=os.path.join("src", "daemon")):
@@ -423,6 +431,7 @@ def main():
     tap.rule("modules reach only what MAY_INCLUDE and MAY_REACH permit", reach_breaks())
     tap.rule("modules call no function of a header in MAY_REACH", reach_calls())
     tap.rule("each header in MAY_REACH is reached", unused_reach())
+    tap.rule("no header of src includes itself through others", include_cycles())
     tap.rule("the InfiniBand CM is used through daemon/cm_ops.h", cm_breaks())
     tap.rule("public headers show nothing of the inside", public_header_breaks())
     tap.rule("pure modules have no sockets, threads, clock; wire does not allocate", impure())

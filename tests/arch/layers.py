@@ -25,6 +25,7 @@ AGAINST = {
     ("engine/engine", "device/av_call"): STATE,
     ("engine/engine", "queue/datagram"): STATE,
     ("engine/engine", "report/failure"): STATE,
+    ("engine/engine", "qp/xrc"): STATE,
     ("engine/engine", "qp/xrc_forward"): STATE,
     ("engine/engine", "qp/xrc_remote"): STATE,
     ("engine/armed_spin", "queue/cq"): "a spin ends when its CQ has a completion",

@@ -12,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "local/local.h"
+#include "local/peer.h"
+#include "local/ring.h"
+
 #include "../unit/local/pair.h"
 
 #define RECORD_BYTES	 (2 + sizeof(struct cell))

@@ -37,36 +37,37 @@ void sim_engine_open(struct engine *engine, uint32_t slot)
 
 	biased_lock_init(&engine->lock);
 	engine->slot = slot;
-	engine->doorbell_fd = engine->timer_fd = engine->epoll_fd = engine->notice_fd = -1;
+	engine->watches.doorbell_fd = engine->watches.timer_fd = engine->watches.epoll_fd =
+		engine->notices.fd = -1;
 	engine->client.fd = -1;
 	/* No thread sleeps: world_step() processes the timers. */
-	engine->timer_armed_ns = 0;
+	engine->watches.timer_armed_ns = 0;
 	engine->is_polled = true;
 	timer_heap_init(&engine->timers);
 	engine_init_lists(engine);
 	datagrams_init(&engine->datagrams);
-	random_init_repeatable(&engine->random, slot);
-	id_table_init_random(&engine->mrs, MAX_MRS, MR_KEY_BITS, &engine->random);
-	id_table_init32(&engine->pds, MAX_PDS);
-	id_table_init32(&engine->dms, MAX_DMS);
+	random_init_repeatable(&engine->tables.random, slot);
+	id_table_init_random(&engine->tables.mrs, MAX_MRS, MR_KEY_BITS, &engine->tables.random);
+	id_table_init32(&engine->tables.pds, MAX_PDS);
+	id_table_init32(&engine->tables.dms, MAX_DMS);
 	xrc_domains_init(engine);
 	xrc_forward_init(&engine->xrc_forward);
 	xrc_remote_init(&engine->xrc_remote);
-	id_table_init_random(&engine->mws, MAX_MWS, MW_HANDLE_BITS, &engine->random);
-	sim_must(qp_table_init(&engine->qps) == 0);
+	id_table_init_random(&engine->tables.mws, MAX_MWS, MW_HANDLE_BITS, &engine->tables.random);
+	sim_must(qp_table_init(&engine->tables.qps) == 0);
 	WITH_LOCKS(engine, sim_must(roce_transport.open(engine, &segment_fd) == 0));
 }
 
 void sim_engine_close(struct engine *engine)
 {
 	WITH_LOCKS(engine, roce_transport.close(engine));
-	qp_table_fini(&engine->qps);
-	id_table_fini(&engine->mrs);
-	id_table_fini(&engine->pds);
-	id_table_fini(&engine->dms);
+	qp_table_fini(&engine->tables.qps);
+	id_table_fini(&engine->tables.mrs);
+	id_table_fini(&engine->tables.pds);
+	id_table_fini(&engine->tables.dms);
 	xrc_forward_fini(&engine->xrc_forward);
-	free(engine->xrc_srqs);
-	id_table_fini(&engine->mws);
+	free(engine->xrc.srqs);
+	id_table_fini(&engine->tables.mws);
 	biased_lock_fini(&engine->lock);
 }
 
@@ -99,7 +100,7 @@ void sim_context_open(struct context *context, struct engine *engine, struct dev
 	pthread_mutex_init(&pub->mutex, NULL);
 	pthread_mutex_init(&context->events_lock, NULL);
 	list_init(&context->events);
-	list_add_tail(&context->node, &engine->contexts);
+	list_add_tail(&context->node, &engine->tables.contexts);
 	pub->async_fd = async_fd;
 }
 

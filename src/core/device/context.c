@@ -106,7 +106,7 @@ static void mark_import(const struct engine *engine, struct context *imported)
 	engine_assert_locked(engine);
 	imported->is_shared = true;
 	imported->is_foreign = true;
-	list_for_each_entry(context, &engine->contexts, node) {
+	list_for_each_entry(context, &engine->tables.contexts, node) {
 		if (!context_is_kin(context, imported))
 			continue;
 		context->is_shared = true;
@@ -133,7 +133,7 @@ static int context_open(struct engine *engine, struct device *device, int cmd_fd
 	engine_lock(engine);
 	if (cmd_fd >= 0)
 		mark_import(engine, *made);
-	list_add_tail(&(*made)->node, &engine->contexts);
+	list_add_tail(&(*made)->node, &engine->tables.contexts);
 	/*
 	 * The engine has reported the daemon's end to the contexts of the list before this one was
 	 * added.
@@ -198,7 +198,7 @@ static bool has_kin(const struct context *closed)
 	const struct context *context;
 
 	engine_assert_locked(closed->engine);
-	list_for_each_entry(context, &closed->engine->contexts, node) {
+	list_for_each_entry(context, &closed->engine->tables.contexts, node) {
 		if (context_is_kin(context, closed))
 			return true;
 	}
@@ -214,7 +214,7 @@ static void context_abandon(struct context *context)
 
 	if (engine->is_orphan || has_kin(context))
 		return;
-	while ((qp = qp_table_next(&engine->qps, &cursor))) {
+	while ((qp = qp_table_next(&engine->tables.qps, &cursor))) {
 		if (context_is_kin(qp->context, context))
 			qp_enter_error(qp, QP_NO_EVENT);
 	}

@@ -358,7 +358,7 @@ void device_notice(struct engine *engine, const struct ipc_device_notice *notice
 			device->is_stale = true;
 	}
 	pthread_mutex_unlock(&device_lock);
-	list_for_each_entry(context, &engine->contexts, node) {
+	list_for_each_entry(context, &engine->tables.contexts, node) {
 		if (event == NO_EVENT || context->device->dev_id != notice->dev_id)
 			continue;
 		reporter = context;

@@ -376,7 +376,7 @@ static bool run_early(struct comp_channel *channel)
 	engine_lock(engine);
 	if (engine_may_serve(engine) && engine_turn(engine))
 		engine_wake_late(engine);
-	list_for_each_entry(cq, &engine->cqs, node) {
+	list_for_each_entry(cq, &engine->tables.cqs, node) {
 		if (!found && cq->channel == channel)
 			found = cq;
 	}

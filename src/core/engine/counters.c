@@ -40,7 +40,7 @@ static void counters_write_name(char name[SEGMENT_COUNTER_NAME_BYTES], const cha
 uint64_t *counters_register(struct engine *engine, const char *group, const char *const *names,
 			    size_t count, uint64_t *unshown)
 {
-	struct segment_counters *table = engine->counters;
+	struct segment_counters *table = engine->segment.counters;
 	uint32_t end = 0;
 
 	engine_assert_locked(engine);

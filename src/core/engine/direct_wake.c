@@ -159,8 +159,8 @@ static void tell_peers(struct engine *engine)
 {
 	const struct direct_wake *wake = &engine->direct_wake;
 
-	if (engine->segment_cqs)
-		atomic_store(&engine->segment_cqs->takes_wakes, wake->is_on && !wake->pauses);
+	if (engine->segment.cqs)
+		atomic_store(&engine->segment.cqs->takes_wakes, wake->is_on && !wake->pauses);
 }
 
 static void direct_wake_turn(struct engine *engine, bool is_on)

@@ -10,8 +10,6 @@
 #include <sys/types.h>
 
 #include "base/biased_lock.h"
-#include "base/id_table.h"
-#include "base/random.h"
 #include "base/list.h"
 #include "base/timer.h"
 #include "core/device/av_call.h"
@@ -20,21 +18,18 @@
 #include "core/engine/direct_wake.h"
 #include "core/engine/engine_notice.h"
 #include "core/engine/engine_serve.h"
+#include "core/engine/engine_tables.h"
 #include "core/engine/engine_watch.h"
 #include "core/report/failure.h"
 #include "core/engine/lock_check.h"
 #include "core/object/objects.h"
-#include "core/engine/qp_table.h"
 #include "core/engine/shard.h"
+#include "core/engine/usage.h"
 #include "core/engine/wake.h"
+#include "core/qp/xrc.h"
 #include "core/qp/xrc_forward.h"
 #include "core/qp/xrc_remote.h"
 #include "ipc/client.h"
-
-struct segment_counters;
-
-/* The last LAST_QPNS assigned QPNs are not assigned again. */
-#define LAST_QPNS 256u
 
 #define TRANSPORTS_MAX 8
 
@@ -44,6 +39,8 @@ struct segment_counters;
  * After fork() the parent's engine continues unchanged. The child's copy is marked `is_orphan` and
  * calls on its objects fail with EIO. The next ibv_get_device_list() of the child creates a new
  * engine.
+ *
+ * engine.lock guards the members, unless their comments or those of their types state otherwise.
  *
  * Progress: a thread that finds a CQ empty runs the transports inline (engine_poll). While the
  * application polls, the engine thread only ticks; it runs the transports when no thread polls.
@@ -67,32 +64,12 @@ struct engine {
 	int thread_error;
 	struct ipc_client client;
 	uint32_t slot;
-	pid_t pid;	 /* the process that created the engine */
-	int doorbell_fd; /* eventfd by which this process wakes its own engine thread */
-	int notice_fd;	 /* notices of the daemon */
-	/*
-	 * During the start, without engine.lock: fields, so that the child of a fork() closes its
-	 * copies. -1: none.
-	 */
-	int new_segment_fd;
-	int new_notice_fd;
-	int epoll_fd;
-	struct id_table watches;     /* handle -> struct watch (engine_watch.c) of epoll_fd */
-	struct list_head watch_list; /* the same, in the order of their creation */
-	struct list_head watch_sets; /* struct watch_set: epoll descriptors of threads that serve */
-	struct watch_set
-		standby; /* the last of watch_sets, that of the engine thread while it is parked */
-	/* Handles of the watches of the engine's own descriptors; 0: not watched. */
-	uint64_t doorbell_watch;
-	uint64_t notice_watch;
-	uint64_t timer_watch;
-	int timer_fd; /* wakes the thread for `timers` */
-	struct timer_heap timers;
-	uint64_t timer_armed_ns;		/* expiry time of timer_fd; UINT64_MAX: not armed */
+	pid_t pid;				/* the process that created the engine */
+	struct engine_watches watches;		/* descriptors and epoll; engine_watch.h */
+	struct engine_notices notices;		/* engine_notice.h */
+	struct timer_heap timers;		/* watches.timer_fd wakes the thread for them */
 	const struct transport *only_transport; /* USRDMA_TRANSPORT; NULL: any */
-	struct segment_counters *counters; /* in the segment, set by its transport; NULL: none */
-	struct segment_cqs *segment_cqs;   /* in the segment; NULL: no segment is open */
-	uint32_t unused_cq;		   /* place of an unused entry of segment_cqs; 0: none */
+	struct engine_segment segment;		/* usage.h */
 	/*
 	 * [number of the transport]: its state, set by its open(), cleared by its close(); NULL:
 	 * not open
@@ -104,33 +81,11 @@ struct engine {
 	struct timer
 		/* next attempt to send the requests queued by engine_send_in_order() */
 		notify_timer;
-	struct list_head contexts;
-	struct list_head cqs;
-	struct random random;  /* source of keys, QPNs and XRC SRQ numbers */
-	struct id_table mrs;   /* key -> struct mr; at most MAX_MRS, MR_KEY_BITS */
-	uint64_t mr_changes;   /* number of MRs that were changed or removed (sge_cache.h) */
-	struct id_table mws;   /* handle -> struct mw; MW_HANDLE_BITS */
-	struct srq **xrc_srqs; /* [XRC_SRQNS], indexed by the low bits of the number; NULL: none */
-	/* numbers are assigned in sequence, starting from a random number */
-	uint32_t xrc_srqn_cursor;
-	unsigned int xrc_srq_count;
-	struct list_head xrc_domains;
-	struct list_head
-		xrc_closing; /* struct xrc_domain whose close was not sent to the daemon yet */
-	struct timer xrc_closing_timer; /* next attempt to send the close to the daemon */
+	struct engine_tables tables; /* verbs objects; engine_tables.h */
+	struct engine_xrc xrc;	     /* domains and SRQs; xrc.h */
 	struct xrc_forward xrc_forward;
 	struct xrc_remote xrc_remote; /* XRC target QPs that are open in several processes */
 	struct av_calls av_calls;     /* addresses that the daemon resolves */
-	struct id_table pds;	      /* id -> struct pd_body; 32-bit handles */
-	struct id_table dms;	      /* handle -> struct dm_body; 32-bit handles */
-	struct qp_table qps;
-	uint16_t last_qpns[LAST_QPNS]; /* low bits of the last assigned QPNs, not reused yet */
-	uint32_t qp_cursor;	       /* next entry of last_qpns */
-	uint8_t is_last_qpn[IPC_SLOT_QPNS / 8]; /* bit map: the numbers in last_qpns */
-	unsigned int cq_count;
-	unsigned int srq_count;
-	unsigned int comp_cntr_count;
-	uint32_t comp_cntr_handle; /* of the next completion counter */
 	/* Stored by each poll, in other cache lines than what the data path of all shards reads. */
 	uint8_t unused_before[64];
 	atomic_uint polls; /* number of polls that found an empty CQ */
@@ -165,10 +120,7 @@ struct engine {
 		/* struct comp_channel with units that engine_unlock() adds to the descriptor */
 		signals;
 	struct wakes wakes;
-	struct notice_handler notice_handlers[IPC_TYPE_COUNT]; /* by type (engine_notice.h) */
 	struct failure_reports failures;
-	uint64_t *dropped_notices; /* counter of notices without a handler */
-	uint64_t dropped_notices_unshown;
 };
 
 /*
@@ -248,11 +200,11 @@ static inline void shard_used(struct shard *shard)
 /* All lists of the engine, and no standby set; those of a transport are its own. */
 static inline void engine_init_lists(struct engine *engine)
 {
-	list_init(&engine->contexts);
-	list_init(&engine->cqs);
-	list_init(&engine->watch_list);
-	list_init(&engine->watch_sets);
-	engine->standby.epoll_fd = -1;
+	list_init(&engine->tables.contexts);
+	list_init(&engine->tables.cqs);
+	list_init(&engine->watches.list);
+	list_init(&engine->watches.sets);
+	engine->watches.standby.epoll_fd = -1;
 	list_init(&engine->signals);
 	list_init(&engine->discards);
 	av_calls_init(&engine->av_calls);

@@ -27,15 +27,15 @@ void engine_notices_register_counter(struct engine *engine)
 	static const char *const names[] = {"dropped notices"};
 
 	engine_assert_locked(engine);
-	engine->dropped_notices = counters_register(engine, "engine", names, 1,
-						    &engine->dropped_notices_unshown);
+	engine->notices.dropped = counters_register(engine, "engine", names, 1,
+						    &engine->notices.dropped_unshown);
 }
 
 void engine_notices_clear(struct engine *engine)
 {
 	engine_assert_locked(engine);
-	memset(engine->notice_handlers, 0, sizeof(engine->notice_handlers));
-	engine->dropped_notices = &engine->dropped_notices_unshown;
+	memset(engine->notices.handlers, 0, sizeof(engine->notices.handlers));
+	engine->notices.dropped = &engine->notices.dropped_unshown;
 }
 
 int engine_on_notice(struct engine *engine, uint16_t type,
@@ -48,20 +48,20 @@ int engine_on_notice(struct engine *engine, uint16_t type,
 	engine_assert_locked(engine);
 	if (!info || !info->push_bytes || info->push_bytes > NOTICE_BYTES_MAX)
 		return -EINVAL;
-	if (engine->notice_handlers[type].take)
+	if (engine->notices.handlers[type].take)
 		return -EEXIST;
-	engine->notice_handlers[type] = (struct notice_handler){take, what};
+	engine->notices.handlers[type] = (struct notice_handler){take, what};
 	return 0;
 }
 
 void engine_dispatch_notice(struct engine *engine, const struct ipc_hdr *notice, const int *fds,
 			    int nfds)
 {
-	const struct notice_handler *handler = &engine->notice_handlers[notice->type];
+	const struct notice_handler *handler = &engine->notices.handlers[notice->type];
 
 	engine_assert_locked(engine);
 	if (!handler->take) {
-		(*engine->dropped_notices)++;
+		(*engine->notices.dropped)++;
 		fdpass_close(fds, nfds);
 		return;
 	}
@@ -81,8 +81,8 @@ void engine_take_notices(struct engine *engine)
 	int nfds, ret;
 
 	engine_assert_locked(engine);
-	while (!engine->is_fatal && engine->notice_fd >= 0) {
-		ret = ipc_recv(engine->notice_fd, true, &msg, sizeof(msg), fds, &nfds);
+	while (!engine->is_fatal && engine->notices.fd >= 0) {
+		ret = ipc_recv(engine->notices.fd, true, &msg, sizeof(msg), fds, &nfds);
 		if (ret == -EAGAIN)
 			return;
 		if (ret == -EINTR)
@@ -104,8 +104,8 @@ static void notices_are_readable(struct engine *engine, void *arg)
 int engine_watch_notices(struct engine *engine)
 {
 	engine_assert_locked(engine);
-	return engine_watch(engine, engine->notice_fd, WATCH_BY_ENGINE, notices_are_readable, NULL,
-			    &engine->notice_watch);
+	return engine_watch(engine, engine->notices.fd, WATCH_BY_ENGINE, notices_are_readable, NULL,
+			    &engine->notices.watch);
 }
 
 static int ask_for_peer(struct engine *engine, uint32_t slot)

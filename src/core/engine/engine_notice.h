@@ -4,8 +4,9 @@
 
 #include <stdint.h>
 
+#include "ipc/msg.h"
+
 struct engine;
-struct ipc_hdr;
 
 /* Notices: messages that the daemon sends to an engine without a request ("pushes", ipc/msg.h). */
 
@@ -26,6 +27,19 @@ struct notice_handler {
 		 * message
 		 */
 		what;
+};
+
+/*
+ * The connection of the notices, and their handlers. Part of struct engine; guarded by engine.lock,
+ * except new_fd.
+ */
+struct engine_notices {
+	int fd;	    /* receives the notices; -1: not connected */
+	int new_fd; /* during the start, so that the child of a fork() closes its copy; -1: none */
+	uint64_t watch; /* handle of the watch of `fd`; 0: not watched */
+	struct notice_handler handlers[IPC_TYPE_COUNT]; /* by type */
+	uint64_t *dropped;				/* counter of notices without a handler */
+	uint64_t dropped_unshown;
 };
 
 /* Removes all handlers. engine.lock held. */
@@ -54,7 +68,7 @@ int engine_on_notice(struct engine *engine, uint16_t type,
 void engine_dispatch_notice(struct engine *engine, const struct ipc_hdr *notice, const int *fds,
 			    int nfds);
 
-/* Watches notice_fd. 0 or -errno. engine.lock held. */
+/* Watches notices.fd. 0 or -errno. engine.lock held. */
 int engine_watch_notices(struct engine *engine) __attribute__((warn_unused_result));
 
 /*

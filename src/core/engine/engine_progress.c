@@ -57,12 +57,12 @@ void engine_expire_timers(struct engine *engine)
 
 	engine_assert_locked(engine);
 	if (timer_next_deadline(&engine->timers) == TIMER_NEVER_NS &&
-	    engine->timer_armed_ns == TIMER_NEVER_NS)
+	    engine->watches.timer_armed_ns == TIMER_NEVER_NS)
 		return;
 	now_ns = clock_now_ns();
 	timer_expire(&engine->timers, now_ns);
-	if (engine->timer_armed_ns <= now_ns)
-		engine->timer_armed_ns = TIMER_NEVER_NS;
+	if (engine->watches.timer_armed_ns <= now_ns)
+		engine->watches.timer_armed_ns = TIMER_NEVER_NS;
 	engine_timer_added(engine);
 }
 
@@ -82,17 +82,17 @@ void engine_timer_added(struct engine *engine)
 	struct itimerspec when = {0};
 
 	/* The polling application and the periodic tick of the engine thread run the timers. */
-	if (engine->is_polled || next_ns >= engine->timer_armed_ns)
+	if (engine->is_polled || next_ns >= engine->watches.timer_armed_ns)
 		return;
 	when.it_value.tv_sec = (time_t)(next_ns / CLOCK_NS_PER_S);
 	when.it_value.tv_nsec = (long)(next_ns % CLOCK_NS_PER_S);
-	timerfd_settime(engine->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
-	engine->timer_armed_ns = next_ns;
+	timerfd_settime(engine->watches.timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+	engine->watches.timer_armed_ns = next_ns;
 }
 
 void engine_wake(struct engine *engine)
 {
-	sys_eventfd_write(engine->doorbell_fd, 1);
+	sys_eventfd_write(engine->watches.doorbell_fd, 1);
 }
 
 /* The timers of all shards need all locks. */
@@ -269,7 +269,7 @@ static void progress_read_doorbell(struct engine *engine, void *arg)
 	uint64_t count;
 
 	(void)arg;
-	sys_eventfd_read(engine->doorbell_fd, &count);
+	sys_eventfd_read(engine->watches.doorbell_fd, &count);
 }
 
 static void progress_read_timer(struct engine *engine, void *arg)
@@ -277,8 +277,8 @@ static void progress_read_timer(struct engine *engine, void *arg)
 	uint64_t count;
 
 	(void)arg;
-	engine->timer_armed_ns = TIMER_NEVER_NS;
-	if (sys_read(engine->timer_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+	engine->watches.timer_armed_ns = TIMER_NEVER_NS;
+	if (sys_read(engine->watches.timer_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		log_warn("cannot read the timer: %m");
 	engine_expire_timers(engine);
 	engine_timer_added(engine);
@@ -286,12 +286,12 @@ static void progress_read_timer(struct engine *engine, void *arg)
 
 int engine_watch_progress(struct engine *engine)
 {
-	int ret = engine_watch(engine, engine->doorbell_fd, WATCH_BY_ENGINE, progress_read_doorbell,
-			       NULL, &engine->doorbell_watch);
+	int ret = engine_watch(engine, engine->watches.doorbell_fd, WATCH_BY_ENGINE,
+			       progress_read_doorbell, NULL, &engine->watches.doorbell_watch);
 
 	engine_assert_locked(engine);
 	if (!ret)
-		ret = engine_watch(engine, engine->timer_fd, WATCH_BY_ANY, progress_read_timer,
-				   NULL, &engine->timer_watch);
+		ret = engine_watch(engine, engine->watches.timer_fd, WATCH_BY_ANY,
+				   progress_read_timer, NULL, &engine->watches.timer_watch);
 	return ret;
 }

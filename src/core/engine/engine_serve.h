@@ -17,7 +17,7 @@ struct engine;
  * itself (docs/adr/0045): a doorbell wakes one such thread only, instead of the engine thread,
  * which would wake it in turn. The engine thread ticks as long as threads serve, and is parked
  * while at least one thread serves for a longer time: it waits without a tick for doorbells for
- * which no thread waits that serves (engine.standby). Guarded by engine.lock.
+ * which no thread waits that serves (engine.watches.standby). Guarded by engine.lock.
  */
 struct engine_serve {
 	unsigned int servers;	/* threads that serve */
@@ -52,7 +52,7 @@ enum engine_rest {
 	ENGINE_REST_ALL_TICK, /* the same, for one tick */
 	ENGINE_REST_AGAIN,    /* nothing: another turn is necessary */
 	ENGINE_REST_TICK,     /* its own descriptors, for one tick */
-	ENGINE_REST_PARKED,   /* its own descriptors, and engine.standby */
+	ENGINE_REST_PARKED,   /* its own descriptors, and engine.watches.standby */
 };
 
 /*

@@ -121,9 +121,9 @@ static int thread_turn(struct engine *engine)
 static int wait_for_own(struct engine *engine, struct epoll_event *events, int max,
 			const struct timespec *timeout, struct watch_set *standby)
 {
-	const uint64_t own[] = {engine->notice_watch, engine->doorbell_watch};
-	struct pollfd fds[] = {{.fd = engine->notice_fd, .events = POLLIN},
-			       {.fd = engine->doorbell_fd, .events = POLLIN},
+	const uint64_t own[] = {engine->notices.watch, engine->watches.doorbell_watch};
+	struct pollfd fds[] = {{.fd = engine->notices.fd, .events = POLLIN},
+			       {.fd = engine->watches.doorbell_fd, .events = POLLIN},
 			       {.fd = standby ? standby->epoll_fd : -1, .events = POLLIN}};
 	int n = 0;
 
@@ -147,14 +147,14 @@ static int wait_parked(struct engine *engine, struct epoll_event *events, int ma
 	int n;
 
 	do {
-		n = wait_for_own(engine, events, max, NULL, &engine->standby);
+		n = wait_for_own(engine, events, max, NULL, &engine->watches.standby);
 		turns = atomic_load_explicit(&engine->serve.turns, memory_order_relaxed);
 		if (!n)
 			n = wait_for_own(engine, events, max, &standby, NULL);
 		if (n)
 			return n;
 	} while (turns != atomic_load_explicit(&engine->serve.turns, memory_order_relaxed));
-	return epoll_wait(engine->standby.epoll_fd, events, max, 0);
+	return epoll_wait(engine->watches.standby.epoll_fd, events, max, 0);
 }
 
 /*
@@ -170,9 +170,9 @@ static int thread_wait(struct engine *engine, struct epoll_event *events, int ma
 	if (timeout_ms == AGAIN_MS)
 		return 0;
 	if (timeout_ms == WAKE_TICK_MS)
-		return epoll_wait(engine->epoll_fd, events, max, TICK_MS);
+		return epoll_wait(engine->watches.epoll_fd, events, max, TICK_MS);
 	if (timeout_ms != TICK_MS)
-		return epoll_wait(engine->epoll_fd, events, max, timeout_ms);
+		return epoll_wait(engine->watches.epoll_fd, events, max, timeout_ms);
 	tick.tv_nsec = tick_ns(engine);
 	return wait_for_own(engine, events, max, &tick, NULL);
 }
@@ -281,7 +281,7 @@ static void *thread_main(void *arg)
 			engine_watch_dispatch(engine, events[i].data.u64);
 		/*
 		 * The application may have closed the engine's descriptors (closefrom(3)). Then
-		 * reading notice_fd fails, and the engine becomes fatal.
+		 * reading notices.fd fails, and the engine becomes fatal.
 		 */
 		if (n < 0)
 			engine_take_notices(engine);

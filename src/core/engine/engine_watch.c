@@ -17,7 +17,7 @@ struct watch {
 	int fd;
 	enum watch_scope scope;
 	uint64_t handle;
-	struct list_head node; /* of engine.watch_list */
+	struct list_head node; /* of engine.watches.list */
 	void (*callback)(struct engine *engine, void *arg);
 	void *arg;
 };
@@ -35,21 +35,21 @@ static void remove_from_all(struct engine *engine, const struct watch *watch)
 {
 	struct watch_set *set;
 
-	epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+	epoll_ctl(engine->watches.epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
 	if (watch->scope != WATCH_BY_ANY)
 		return;
-	list_for_each_entry(set, &engine->watch_sets, node)
+	list_for_each_entry(set, &engine->watches.sets, node)
 		epoll_ctl(set->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
 }
 
 static int add_to_all(struct engine *engine, const struct watch *watch)
 {
-	int ret = add_to(engine->epoll_fd, watch);
+	int ret = add_to(engine->watches.epoll_fd, watch);
 	struct watch_set *set;
 
 	if (watch->scope != WATCH_BY_ANY)
 		return ret;
-	list_for_each_entry(set, &engine->watch_sets, node) {
+	list_for_each_entry(set, &engine->watches.sets, node) {
 		if (!ret)
 			ret = add_to(set->epoll_fd, watch);
 	}
@@ -66,17 +66,17 @@ int engine_watch(struct engine *engine, int fd, enum watch_scope scope,
 	if (!watch)
 		return -ENOMEM;
 	*watch = (struct watch){.fd = fd, .scope = scope, .callback = callback, .arg = arg};
-	ret = id_table_add(&engine->watches, watch, &watch->handle);
+	ret = id_table_add(&engine->watches.table, watch, &watch->handle);
 	if (ret)
 		goto err_watch;
 	ret = add_to_all(engine, watch);
 	if (!ret) {
-		list_add_tail(&watch->node, &engine->watch_list);
+		list_add_tail(&watch->node, &engine->watches.list);
 		*handle = watch->handle;
 		return 0;
 	}
 	remove_from_all(engine, watch);
-	id_table_remove(&engine->watches, watch->handle);
+	id_table_remove(&engine->watches.table, watch->handle);
 err_watch:
 	free(watch);
 	*handle = 0;
@@ -85,7 +85,7 @@ err_watch:
 
 void engine_unwatch(struct engine *engine, uint64_t handle)
 {
-	struct watch *watch = id_table_remove(&engine->watches, handle);
+	struct watch *watch = id_table_remove(&engine->watches.table, handle);
 
 	engine_assert_locked(engine);
 	if (!watch)
@@ -97,7 +97,7 @@ void engine_unwatch(struct engine *engine, uint64_t handle)
 
 void engine_watch_dispatch(struct engine *engine, uint64_t handle)
 {
-	const struct watch *watch = id_table_get(&engine->watches, handle);
+	const struct watch *watch = id_table_get(&engine->watches.table, handle);
 
 	engine_assert_locked(engine);
 	if (watch)
@@ -111,7 +111,7 @@ void engine_watch_dispatch(struct engine *engine, uint64_t handle)
  */
 static void standby_move_to_end(struct engine *engine)
 {
-	struct watch_set *standby = &engine->standby;
+	struct watch_set *standby = &engine->watches.standby;
 	const struct watch *watch;
 
 	if (standby->epoll_fd < 0)
@@ -120,8 +120,8 @@ static void standby_move_to_end(struct engine *engine)
 		list_del(&standby->node);
 	if (standby->epoll_fd < 0)
 		return;
-	list_add_tail(&standby->node, &engine->watch_sets);
-	list_for_each_entry(watch, &engine->watch_list, node) {
+	list_add_tail(&standby->node, &engine->watches.sets);
+	list_for_each_entry(watch, &engine->watches.list, node) {
 		if (watch->scope != WATCH_BY_ANY)
 			continue;
 		epoll_ctl(standby->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
@@ -139,10 +139,10 @@ int watch_set_open(struct engine *engine, struct watch_set *set, int fd)
 	set->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (set->epoll_fd < 0)
 		return -errno;
-	list_add_tail(&set->node, &engine->watch_sets);
+	list_add_tail(&set->node, &engine->watches.sets);
 	if (fd >= 0 && epoll_ctl(set->epoll_fd, EPOLL_CTL_ADD, fd, &event))
 		ret = -errno;
-	list_for_each_entry(watch, &engine->watch_list, node) {
+	list_for_each_entry(watch, &engine->watches.list, node) {
 		if (!ret && watch->scope == WATCH_BY_ANY)
 			ret = add_to(set->epoll_fd, watch);
 	}

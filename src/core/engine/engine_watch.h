@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/id_table.h"
 #include "base/list.h"
 
 struct engine;
@@ -28,6 +29,26 @@ enum watch_scope {
 struct watch_set {
 	int epoll_fd; /* -1: not open */
 	struct list_head node;
+};
+
+/*
+ * What the engine thread and the threads that serve wait for. Part of struct engine; guarded by
+ * engine.lock. The descriptors do not change while the engine has a thread, except -1 in the child
+ * of a fork(); threads wait for them without the lock.
+ */
+struct engine_watches {
+	int epoll_fd;
+	struct id_table table; /* handle -> struct watch (engine_watch.c) of epoll_fd */
+	struct list_head list; /* the same, in the order of their creation */
+	struct list_head sets; /* struct watch_set: epoll descriptors of threads that serve */
+	struct watch_set
+		standby; /* the last of `sets`, that of the engine thread while it is parked */
+	int doorbell_fd; /* eventfd by which this process wakes its own engine thread */
+	int timer_fd;	 /* wakes the thread for engine.timers */
+	/* Handles of the watches of these two descriptors; 0: not watched. */
+	uint64_t doorbell_watch;
+	uint64_t timer_watch;
+	uint64_t timer_armed_ns; /* expiry time of timer_fd; UINT64_MAX: not armed */
 };
 
 /*
@@ -60,9 +81,9 @@ void engine_watch_dispatch(struct engine *engine, uint64_t handle);
  * Opens a set with fd (-1: none), whose events carry handle 0, and all present and later
  * descriptors with WATCH_BY_ANY. 0 or -errno. engine.lock held.
  *
- * The first call opens engine.standby as well. The kernel examines it after the sets of all threads
- * that serve. A descriptor makes it readable only if none of these threads waits at that time: each
- * of them runs, is suspended, or is in a signal handler.
+ * The first call opens engine.watches.standby as well. The kernel examines it after the sets of all
+ * threads that serve. A descriptor makes it readable only if none of these threads waits at that
+ * time: each of them runs, is suspended, or is in a signal handler.
  */
 int watch_set_open(struct engine *engine, struct watch_set *set, int fd)
 	__attribute__((warn_unused_result));

@@ -100,5 +100,5 @@ struct qp *qp_table_next(const struct qp_table *table, uint32_t *cursor)
 struct qp *qp_find(struct engine *engine, uint32_t qpn)
 {
 	engine_assert_any_locked(engine);
-	return qp_table_get(&engine->qps, qpn);
+	return qp_table_get(&engine->tables.qps, qpn);
 }

@@ -27,7 +27,7 @@ struct transport {
 	/*
 	 * Called once, when the first object is created. Exactly one transport has a segment
 	 * (ipc/segment.h); it is opened first. It sets *segment_fd, the memfd that peers may map,
-	 * and engine.counters. 0 or -errno.
+	 * and engine.segment.counters. 0 or -errno.
 	 */
 	int (*open)(struct engine *engine, int *segment_fd);
 	/*

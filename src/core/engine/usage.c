@@ -11,13 +11,13 @@ struct segment_cq usage_unread_cq;
 /* Takes an unused entry. NULL: the process has more CQs than the table has entries. */
 static struct segment_cq *take_cq_entry(struct engine *engine)
 {
-	struct segment_cqs *table = engine->segment_cqs;
+	struct segment_cqs *table = engine->segment.cqs;
 	uint32_t end = atomic_load_explicit(&table->end, memory_order_relaxed);
 	struct segment_cq *entry;
 
-	if (engine->unused_cq) {
-		entry = &table->entries[engine->unused_cq - 1];
-		engine->unused_cq = entry->pending;
+	if (engine->segment.unused_cq) {
+		entry = &table->entries[engine->segment.unused_cq - 1];
+		engine->segment.unused_cq = entry->pending;
 		return entry;
 	}
 	if (end == SEGMENT_CQS)
@@ -30,7 +30,7 @@ static void show_cq(struct engine *engine, struct cq *cq)
 {
 	struct segment_cq *entry;
 
-	if (!cq || cq->usage != &usage_unread_cq || !engine->segment_cqs)
+	if (!cq || cq->usage != &usage_unread_cq || !engine->segment.cqs)
 		return;
 	entry = take_cq_entry(engine);
 	if (!entry)
@@ -54,7 +54,7 @@ uint32_t usage_place(const struct engine *engine, const struct cq *cq)
 	engine_assert_locked(engine);
 	if (!cq || cq->usage == &usage_unread_cq)
 		return 0;
-	return (uint32_t)(cq->usage - engine->segment_cqs->entries) + 1;
+	return (uint32_t)(cq->usage - engine->segment.cqs->entries) + 1;
 }
 
 void usage_hide_cq(struct engine *engine, struct cq *cq)
@@ -68,14 +68,14 @@ void usage_hide_cq(struct engine *engine, struct cq *cq)
 	/* Before the channel's descriptor is closed: a peer may be copying it. */
 	atomic_store(&entry->wake, 0);
 	entry->capacity = 0;
-	entry->pending = engine->unused_cq;
-	engine->unused_cq = (uint32_t)(entry - engine->segment_cqs->entries) + 1;
+	entry->pending = engine->segment.unused_cq;
+	engine->segment.unused_cq = (uint32_t)(entry - engine->segment.cqs->entries) + 1;
 }
 
 void usage_hide_cqs_in_child(struct engine *engine)
 {
 	struct cq *cq;
 
-	list_for_each_entry(cq, &engine->cqs, node)
+	list_for_each_entry(cq, &engine->tables.cqs, node)
 		cq->usage = &usage_unread_cq;
 }

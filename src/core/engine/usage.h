@@ -16,6 +16,18 @@ struct engine;
 struct qp;
 struct cq;
 
+/*
+ * What this process shows in its segment besides its QPs and MRs. Part of struct engine; guarded by
+ * engine.lock, except new_fd.
+ */
+struct engine_segment {
+	/* during the start, so that the child of a fork() closes its copy; -1: none */
+	int new_fd;
+	uint32_t unused_cq;		   /* place of an unused entry of `cqs`; 0: none */
+	struct segment_counters *counters; /* set by the transport that opens it; NULL: none */
+	struct segment_cqs *cqs;	   /* NULL: no segment is open */
+};
+
 extern struct segment_qp_usage usage_unread_qp;
 extern struct segment_cq usage_unread_cq;
 

@@ -24,8 +24,8 @@
 #define COPY_BYTES 4096
 
 /*
- * The memory, in engine.dms by its handle. Freed with the last `struct dm` or MR that refers to it.
- * Guarded by engine.lock, except memory and length, which are immutable.
+ * The memory, in engine.tables.dms by its handle. Freed with the last `struct dm` or MR that refers
+ * to it. Guarded by engine.lock, except memory and length, which are immutable.
  */
 struct dm_body {
 	uint8_t *memory;
@@ -174,7 +174,7 @@ static void body_put(struct dm_body *body)
 	engine_assert_locked(body->engine);
 	if (body->names || body->users)
 		return;
-	id_table_remove(&body->engine->dms, body->handle);
+	id_table_remove(&body->engine->tables.dms, body->handle);
 	body_destroy(body);
 }
 
@@ -211,7 +211,7 @@ static int body_add(struct engine *engine, struct dm_body *body)
 	engine_assert_locked(engine);
 	if (ret)
 		return ret;
-	if (id_table_add(&engine->dms, body, &handle))
+	if (id_table_add(&engine->tables.dms, body, &handle))
 		return -ENOMEM;
 	body->handle = (uint32_t)handle;
 	return 0;
@@ -263,7 +263,7 @@ err_attr:
 static int dm_add_name(struct dm *dm, uint32_t handle)
 {
 	struct engine *engine = dm->context->engine;
-	struct dm_body *body = id_table_get(&engine->dms, handle);
+	struct dm_body *body = id_table_get(&engine->tables.dms, handle);
 	int ret = engine_usable(engine);
 
 	engine_assert_locked(engine);

@@ -41,7 +41,7 @@ struct mr_range {
 struct mr *mr_find(struct engine *engine, uint32_t key)
 {
 	engine_assert_any_locked(engine);
-	return id_table_get(&engine->mrs, key);
+	return id_table_get(&engine->tables.mrs, key);
 }
 
 uint8_t *mr_translate(const struct mr *mr, uint64_t iova, uint64_t length)
@@ -142,7 +142,7 @@ static int mr_add(struct engine *engine, struct mr *mr)
 	ret = device_count_add(mr->pd->context->engine, mr->pd->context->device, DEVICE_MR);
 	if (ret)
 		return ret;
-	ret = id_table_add(&engine->mrs, mr, &handle);
+	ret = id_table_add(&engine->tables.mrs, mr, &handle);
 	if (ret) {
 		device_count_drop(mr->pd->context->engine, mr->pd->context->device, DEVICE_MR);
 		return ret == -ENOSPC ? -ENOMEM : ret;
@@ -308,7 +308,7 @@ static int mr_change(struct engine *engine, struct mr *mr, struct pd *pd,
 		mr->pub.pd = &pd->pub;
 	}
 	mr_set_range(mr, range);
-	engine->mr_changes++;
+	engine->tables.mr_changes++;
 	mr_publish(engine, mr);
 	return 0;
 }
@@ -365,8 +365,8 @@ static int mr_end_peers(struct engine *engine, struct mr *mr)
 
 static void mr_forget(struct engine *engine, struct mr *mr)
 {
-	id_table_remove(&engine->mrs, mr->key);
-	engine->mr_changes++;
+	id_table_remove(&engine->tables.mrs, mr->key);
+	engine->tables.mr_changes++;
 	device_count_drop(mr->pd->context->engine, mr->pd->context->device, DEVICE_MR);
 }
 
@@ -498,7 +498,7 @@ void mr_revoke_all(struct context *context)
 	struct mr *mr;
 
 	engine_assert_all_locked(context->engine);
-	while ((mr = id_table_next(&engine->mrs, &cursor))) {
+	while ((mr = id_table_next(&engine->tables.mrs, &cursor))) {
 		if (!context_is_kin(mr->pd->context, context))
 			continue;
 		/* If a peer may still access the MR, ibv_dereg_mr() revokes it later. */

@@ -25,7 +25,7 @@
 static struct mw *window_of(struct engine *engine, uint32_t rkey)
 {
 	return rkey & SEGMENT_WINDOW_KEY ?
-		       id_table_get(&engine->mws, (rkey & ~SEGMENT_WINDOW_KEY) >> KEY_BITS) :
+		       id_table_get(&engine->tables.mws, (rkey & ~SEGMENT_WINDOW_KEY) >> KEY_BITS) :
 		       NULL;
 }
 
@@ -57,14 +57,14 @@ static int mw_add(struct engine *engine, struct mw *mw)
 	ret = device_count_add(mw->pd->context->engine, mw->pd->context->device, DEVICE_MW);
 	if (ret)
 		return ret;
-	ret = id_table_add(&engine->mws, mw, &handle);
+	ret = id_table_add(&engine->tables.mws, mw, &handle);
 	if (ret) {
 		device_count_drop(mw->pd->context->engine, mw->pd->context->device, DEVICE_MW);
 		return ret == -ENOSPC ? -ENOMEM : ret;
 	}
 	mw->pub.handle = (uint32_t)handle;
 	mw->pub.rkey = SEGMENT_WINDOW_KEY | (uint32_t)handle << KEY_BITS |
-		       (random_u32(&engine->random) & KEY_MASK);
+		       (random_u32(&engine->tables.random) & KEY_MASK);
 	mw->pd->users++;
 	return 0;
 }
@@ -109,7 +109,7 @@ int mw_dealloc(struct ibv_mw *ibmw)
 	engine_lock(engine);
 	/* A bound window may be deallocated; its rkey becomes invalid (IBA 1.x §11.2.10.13). */
 	unbind(mw);
-	id_table_remove(&engine->mws, mw->pub.handle);
+	id_table_remove(&engine->tables.mws, mw->pub.handle);
 	device_count_drop(mw->pd->context->engine, mw->pd->context->device, DEVICE_MW);
 	pd_put(mw->pd);
 	engine_unlock(engine);
@@ -341,7 +341,7 @@ void mw_forget_qp(struct qp *qp)
 	uint32_t cursor = 0;
 	struct mw *mw;
 
-	while (qp->windows && (mw = id_table_next(&engine->mws, &cursor))) {
+	while (qp->windows && (mw = id_table_next(&engine->tables.mws, &cursor))) {
 		if (mw->qp == qp)
 			unbind(mw);
 	}

@@ -9,10 +9,10 @@
 /*
  * Memory windows (IBA 1.x §10.6.7): a part of a memory region with its own rkey, bound and
  * invalidated by work requests. A window's rkey consists of SEGMENT_WINDOW_KEY, 23 bits of its
- * handle in engine.mws, and 8 low bits that change with each bind. The low bits are random at
- * first, incremented by each bind of type 1, and chosen by the application for type 2. Windows are
- * not published in the segment; the owner executes accesses to them. mw_alloc(), mw_dealloc() and
- * mw_bind() take engine.lock; the other functions are called with it held.
+ * handle in engine.tables.mws, and 8 low bits that change with each bind. The low bits are random
+ * at first, incremented by each bind of type 1, and chosen by the application for type 2. Windows
+ * are not published in the segment; the owner executes accesses to them. mw_alloc(), mw_dealloc()
+ * and mw_bind() take engine.lock; the other functions are called with it held.
  */
 
 struct ibv_mw *mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type);

@@ -13,8 +13,8 @@
 #include "core/engine/lock_check.h"
 
 /*
- * A protection domain, stored in engine.pds under its id. Its handles (struct pd, "names") come
- * from ibv_alloc_pd() and ibv_import_pd(). Freed with its last handle. Guarded by engine.lock.
+ * A protection domain, stored in engine.tables.pds under its id. Its handles (struct pd, "names")
+ * come from ibv_alloc_pd() and ibv_import_pd(). Freed with its last handle. Guarded by engine.lock.
  */
 struct pd_body {
 	uint32_t id;
@@ -24,7 +24,7 @@ struct pd_body {
 
 static void body_free(struct engine *engine, struct pd_body *body)
 {
-	id_table_remove(&engine->pds, body->id);
+	id_table_remove(&engine->tables.pds, body->id);
 	device_count_drop(engine, body->device, DEVICE_PD);
 	free(body);
 }
@@ -37,7 +37,7 @@ static struct pd_body *pd_body_new(struct engine *engine, struct device *device,
 	*error = -ENOMEM;
 	if (!body || device_count_add(engine, device, DEVICE_PD))
 		goto err_count;
-	if (id_table_add(&engine->pds, body, &id))
+	if (id_table_add(&engine->tables.pds, body, &id))
 		goto err_id;
 	*error = 0;
 	body->device = device;
@@ -109,7 +109,7 @@ static int pd_add_name(struct engine *engine, struct pd *pd, uint32_t handle)
 		return ret;
 	if (pd->context->is_foreign)
 		return -EOPNOTSUPP;
-	body = id_table_get(&engine->pds, handle);
+	body = id_table_get(&engine->tables.pds, handle);
 	if (!body)
 		return -EINVAL;
 	other = list_first_entry(&body->names, struct pd, name_node);

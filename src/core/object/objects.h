@@ -112,7 +112,7 @@ struct context {
 	struct verbs_context pub; /* contains the ibv_context as its last member; see verbs.h */
 	struct device *device;
 	struct engine *engine;
-	struct list_head node; /* engine.contexts */
+	struct list_head node; /* engine.tables.contexts */
 	unsigned int users;    /* number of PDs, CQs, channels, …; engine.lock */
 	bool is_closed;	   /* ibv_close_device() was called while `users` was not 0; engine.lock */
 	uint64_t token[2]; /* of the command file; imports have the same */
@@ -144,8 +144,8 @@ struct pd {
 };
 
 /*
- * A memory region. Found by key in engine.mrs. Changes with all locks held (engine_lock()), so that
- * the data path of each shard may read it. lkey == rkey.
+ * A memory region. Found by key in engine.tables.mrs. Changes with all locks held (engine_lock()),
+ * so that the data path of each shard may read it. lkey == rkey.
  */
 struct mr {
 	struct ibv_mr pub;
@@ -154,7 +154,7 @@ struct mr {
 	uint64_t iova;
 	uint64_t length;
 	unsigned int access;  /* enum ibv_access_flags */
-	uint32_t key;	      /* handle in engine.mrs: index and generation */
+	uint32_t key;	      /* handle in engine.tables.mrs: index and generation */
 	unsigned int windows; /* number of bound MWs; the MR cannot be deregistered before */
 	struct dm_body *dm;   /* the device memory that was registered, or NULL */
 	bool is_null;	      /* null_mr.h */
@@ -169,7 +169,10 @@ struct mr {
 	bool is_let_go;
 };
 
-/* A memory window. Found in engine.mws; guarded by engine.lock. Free until it is bound (mw.h). */
+/*
+ * A memory window. Found in engine.tables.mws; guarded by engine.lock. Free until it is bound
+ * (mw.h).
+ */
 struct mw {
 	struct ibv_mw pub; /* the application reads rkey and, for type 2, writes it */
 	struct pd *pd;
@@ -212,7 +215,7 @@ struct cq {
 	};
 	struct context *context;
 	struct comp_channel *channel; /* NULL: none */
-	struct list_head node;	      /* engine.cqs */
+	struct list_head node;	      /* engine.tables.cqs */
 	struct biased_lock lock;
 	struct cqe *ring;
 	size_t ring_bytes;

@@ -134,7 +134,7 @@ static void qp_remove(struct engine *engine, struct qp *qp)
 	wr_batch_forget(qp);
 	comp_cntr_detach_all(qp);
 	mw_forget_qp(qp);
-	qp_table_remove(&engine->qps, qp);
+	qp_table_remove(&engine->tables.qps, qp);
 	device_count_drop(qp->context->engine, qp->context->device, DEVICE_QP);
 	if (qp->type == IBV_QPT_UD)
 		engine->datagrams.qp_count--;

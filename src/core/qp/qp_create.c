@@ -14,7 +14,7 @@
 #include "core/memory/pd.h"
 #include "core/qp/qp.h"
 #include "core/queue/qp_error.h"
-#include "core/qp/qpn.h"
+#include "core/engine/qpn.h"
 #include "core/engine/shard.h"
 #include "core/engine/usage.h"
 #include "core/queue/wq.h"
@@ -247,14 +247,14 @@ static int qp_add(struct engine *engine, struct qp *qp)
 
 	if (ret)
 		return ret;
-	if (engine->qps.count >= MAX_QPS)
+	if (engine->tables.qps.count >= MAX_QPS)
 		return -ENOMEM;
 	ret = device_count_add(qp->context->engine, qp->context->device, DEVICE_QP);
 	if (ret)
 		return ret;
 	ret = qp_choose_qpn(engine, qp);
 	if (!ret)
-		ret = qp_table_add(&engine->qps, qp);
+		ret = qp_table_add(&engine->tables.qps, qp);
 	if (ret) {
 		device_count_drop(qp->context->engine, qp->context->device, DEVICE_QP);
 		return ret;

@@ -109,15 +109,15 @@ static int xrc_take_number(struct engine *engine, struct srq *srq)
 {
 	uint32_t low;
 
-	if (!engine->xrc_srqs)
-		engine->xrc_srqs = calloc(XRC_SRQNS, sizeof(struct srq *));
-	if (!engine->xrc_srqs || engine->xrc_srq_count == XRC_SRQNS - 1)
+	if (!engine->xrc.srqs)
+		engine->xrc.srqs = calloc(XRC_SRQNS, sizeof(struct srq *));
+	if (!engine->xrc.srqs || engine->xrc.srq_count == XRC_SRQNS - 1)
 		return -ENOMEM;
 	do {
-		low = 1 + engine->xrc_srqn_cursor++ % (XRC_SRQNS - 1);
-	} while (engine->xrc_srqs[low]);
-	engine->xrc_srqs[low] = srq;
-	engine->xrc_srq_count++;
+		low = 1 + engine->xrc.srqn_cursor++ % (XRC_SRQNS - 1);
+	} while (engine->xrc.srqs[low]);
+	engine->xrc.srqs[low] = srq;
+	engine->xrc.srq_count++;
 	srq->number = engine->slot << IPC_SLOT_SHIFT | low;
 	return 0;
 }
@@ -139,15 +139,15 @@ void xrc_srq_remove(struct srq *srq)
 	struct engine *engine = srq->context->engine;
 
 	engine_assert_locked(srq->context->engine);
-	engine->xrc_srqs[srq->number % XRC_SRQNS] = NULL;
-	engine->xrc_srq_count--;
+	engine->xrc.srqs[srq->number % XRC_SRQNS] = NULL;
+	engine->xrc.srq_count--;
 	srq->xrcd->users--;
 	srq->cq->users--;
 }
 
 static struct srq *find_srq(const struct engine *engine, uint32_t srqn)
 {
-	struct srq *srq = engine->xrc_srqs ? engine->xrc_srqs[srqn % XRC_SRQNS] : NULL;
+	struct srq *srq = engine->xrc.srqs ? engine->xrc.srqs[srqn % XRC_SRQNS] : NULL;
 
 	return srq && srq->number == srqn ? srq : NULL;
 }

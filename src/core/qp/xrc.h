@@ -16,8 +16,8 @@
 
 /*
  * An XRC domain as opened by ibv_open_xrcd(), once or more often with one inode, perhaps also in
- * other processes. In engine.xrc_domains; guarded by engine.lock. It leaves that list with its last
- * xrcd, and is freed after the close was sent to the daemon. Until then it is in engine.xrc_closing
+ * other processes. In engine.xrc.domains; guarded by engine.lock. It leaves that list with its last
+ * xrcd, and is freed after the close was sent to the daemon. Until then it is in engine.xrc.closing
  * or owned by the closing caller.
  */
 struct xrc_domain {
@@ -28,6 +28,17 @@ struct xrc_domain {
 	dev_t st_dev;
 	ino_t st_ino;
 	unsigned int xrcds;
+};
+
+/* The domains and SRQs of XRC. Part of struct engine; guarded by engine.lock. */
+struct engine_xrc {
+	struct srq **srqs; /* [XRC_SRQNS], indexed by the low bits of the number; NULL: none */
+	/* numbers are assigned in sequence, starting from a random number */
+	uint32_t srqn_cursor;
+	unsigned int srq_count;
+	struct list_head domains;
+	struct list_head closing; /* struct xrc_domain whose close was not sent to the daemon yet */
+	struct timer closing_timer; /* next attempt to send the close to the daemon */
 };
 
 /* One ibv_open_xrcd(). Owned by the application; freed by ibv_close_xrcd(). */

@@ -22,7 +22,7 @@ static struct xrc_domain *xrc_domain_find_inode(const struct engine *engine,
 {
 	struct xrc_domain *domain;
 
-	list_for_each_entry(domain, &engine->xrc_domains, node) {
+	list_for_each_entry(domain, &engine->xrc.domains, node) {
 		if (domain->id && domain->device == device && domain->st_dev == file->st_dev &&
 		    domain->st_ino == file->st_ino)
 			return domain;
@@ -34,7 +34,7 @@ struct xrc_domain *xrc_domain_of_id(const struct engine *engine, uint64_t id)
 {
 	struct xrc_domain *domain;
 
-	list_for_each_entry(domain, &engine->xrc_domains, node) {
+	list_for_each_entry(domain, &engine->xrc.domains, node) {
 		if (id && domain->id == id)
 			return domain;
 	}
@@ -80,8 +80,8 @@ static void send_closings(struct engine *engine)
 	do {
 		engine_lock(engine);
 		domain = NULL;
-		if (!list_is_empty(&engine->xrc_closing)) {
-			domain = list_first_entry(&engine->xrc_closing, struct xrc_domain, node);
+		if (!list_is_empty(&engine->xrc.closing)) {
+			domain = list_first_entry(&engine->xrc.closing, struct xrc_domain, node);
 			list_del(&domain->node);
 		}
 		engine_unlock(engine);
@@ -120,7 +120,7 @@ static struct xrc_domain *enlist(struct engine *engine, struct xrc_domain *domai
 		known = open_again(engine, domain->device, file);
 	if (!known) {
 		domain->xrcds = 1;
-		list_add_tail(&domain->node, &engine->xrc_domains);
+		list_add_tail(&domain->node, &engine->xrc.domains);
 	}
 	engine_unlock(engine);
 	if (!known)
@@ -200,10 +200,10 @@ struct xrc_domain *xrc_domain_put(struct engine *engine, struct xrc_domain *doma
 
 static void closing_timer(struct timer *timer, uint64_t now_ns)
 {
-	struct engine *engine = container_of(timer, struct engine, xrc_closing_timer);
+	struct engine *engine = container_of(timer, struct engine, xrc.closing_timer);
 	struct xrc_domain *domain, *tmp;
 
-	list_for_each_entry_safe(domain, tmp, &engine->xrc_closing, node) {
+	list_for_each_entry_safe(domain, tmp, &engine->xrc.closing, node) {
 		struct ipc_xrcd_close req = {.hdr.type = IPC_XRCD_CLOSE, .domain_id = domain->id};
 
 		if (engine_try_send_request(engine, &req, sizeof(req)) == -EAGAIN) {
@@ -220,13 +220,13 @@ static void closing_timer(struct timer *timer, uint64_t now_ns)
 void xrc_domain_close_later(struct engine *engine, struct xrc_domain *domain)
 {
 	engine_assert_locked(engine);
-	list_add_tail(&domain->node, &engine->xrc_closing);
-	closing_timer(&engine->xrc_closing_timer, clock_now_ns());
+	list_add_tail(&domain->node, &engine->xrc.closing);
+	closing_timer(&engine->xrc.closing_timer, clock_now_ns());
 }
 
 void xrc_domains_init(struct engine *engine)
 {
-	list_init(&engine->xrc_domains);
-	list_init(&engine->xrc_closing);
-	timer_init(&engine->xrc_closing_timer, closing_timer);
+	list_init(&engine->xrc.domains);
+	list_init(&engine->xrc.closing);
+	timer_init(&engine->xrc.closing_timer, closing_timer);
 }

@@ -61,10 +61,10 @@ static int comp_cntr_register(struct engine *engine, struct comp_cntr *comp_cntr
 	engine_assert_locked(engine);
 	if (ret)
 		return ret;
-	if (engine->comp_cntr_count >= MAX_COMP_CNTRS)
+	if (engine->tables.comp_cntr_count >= MAX_COMP_CNTRS)
 		return -ENOMEM;
-	engine->comp_cntr_count++;
-	comp_cntr->pub.handle = engine->comp_cntr_handle++;
+	engine->tables.comp_cntr_count++;
+	comp_cntr->pub.handle = engine->tables.comp_cntr_handle++;
 	context_get(comp_cntr->context);
 	return 0;
 }
@@ -111,7 +111,7 @@ int ibv_destroy_comp_cntr(struct ibv_comp_cntr *ibcomp_cntr)
 		engine_unlock(engine);
 		return call_failed_busy(comp_cntr->context, __func__, comp_cntr->users);
 	}
-	engine->comp_cntr_count--;
+	engine->tables.comp_cntr_count--;
 	context_put(comp_cntr->context);
 	engine_unlock(engine);
 	free(comp_cntr);

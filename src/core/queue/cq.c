@@ -344,13 +344,13 @@ static int cq_add(struct engine *engine, struct cq *cq)
 
 	if (ret)
 		return ret;
-	if (engine->cq_count >= MAX_CQS)
+	if (engine->tables.cq_count >= MAX_CQS)
 		return -ENOMEM;
 	ret = device_count_add(cq->context->engine, cq->context->device, DEVICE_CQ);
 	if (ret)
 		return ret;
-	engine->cq_count++;
-	list_add_tail(&cq->node, &engine->cqs);
+	engine->tables.cq_count++;
+	list_add_tail(&cq->node, &engine->tables.cqs);
 	context_get(cq->context);
 	if (cq->channel)
 		cq->channel->pub.refcnt++;
@@ -535,7 +535,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	}
 	list_del(&cq->node);
 	usage_hide_cq(engine, cq);
-	engine->cq_count--;
+	engine->tables.cq_count--;
 	device_count_drop(cq->context->engine, cq->context->device, DEVICE_CQ);
 	if (!engine->is_orphan)
 		moderation_end(cq);

@@ -134,10 +134,10 @@ void failure_unknown_qpn(struct engine *engine, uint32_t qpn, const uint8_t remo
 
 	engine_assert_locked(engine);
 	/* The sender may be any host of the network. */
-	if (list_is_empty(&engine->contexts) || qpn == reports->unknown_qpn ||
+	if (list_is_empty(&engine->tables.contexts) || qpn == reports->unknown_qpn ||
 	    now_ns - reports->unknown_ns < CLOCK_NS_PER_S)
 		return;
-	context = list_first_entry(&engine->contexts, struct context, node);
+	context = list_first_entry(&engine->tables.contexts, struct context, node);
 	if (!failure_begin_context(context, IPC_FAILURE_DROP, &failure))
 		return;
 	reports->unknown_qpn = qpn;

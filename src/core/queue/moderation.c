@@ -77,7 +77,7 @@ void moderation_flush(struct engine *engine)
 	struct cq *cq;
 
 	engine_assert_locked(engine);
-	list_for_each_entry(cq, &engine->cqs, node) {
+	list_for_each_entry(cq, &engine->tables.cqs, node) {
 		if (cq->moderation.pending)
 			cq_report(cq);
 	}

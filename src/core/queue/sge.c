@@ -39,7 +39,7 @@ static void sge_cache_fill(struct sge_cache *cache, const struct engine *engine,
 	if (mr->is_null)
 		return;
 	cache->lkey = mr->key;
-	cache->mr_changes = engine->mr_changes;
+	cache->mr_changes = engine->tables.mr_changes;
 	cache->iova = mr->iova;
 	cache->length = mr->length;
 	cache->addr = mr->addr;
@@ -67,9 +67,9 @@ enum vendor_err sge_check_cached(struct sge_cache *cache, const struct pd *pd,
 	 * A failed comparison only means that the entry does not apply, also for an SGE without
 	 * bytes.
 	 */
-	if (cache->mr_changes != pd->context->engine->mr_changes || cache->lkey != sge->lkey ||
-	    offset >= cache->length || sge->length > cache->length - offset ||
-	    (for_write && !cache->is_writable))
+	if (cache->mr_changes != pd->context->engine->tables.mr_changes ||
+	    cache->lkey != sge->lkey || offset >= cache->length ||
+	    sge->length > cache->length - offset || (for_write && !cache->is_writable))
 		return sge_check_and_cache(cache, pd, sge, for_write, at);
 	*at = cache->addr + offset;
 	return VENDOR_ERR_NONE;

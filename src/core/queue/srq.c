@@ -22,7 +22,7 @@ static int srq_add(struct engine *engine, struct srq *srq)
 
 	if (ret)
 		return ret;
-	if (engine->srq_count >= MAX_SRQS)
+	if (engine->tables.srq_count >= MAX_SRQS)
 		return -ENOMEM;
 	ret = device_count_add(srq->context->engine, srq->context->device, DEVICE_SRQ);
 	if (ret)
@@ -33,7 +33,7 @@ static int srq_add(struct engine *engine, struct srq *srq)
 		device_count_drop(srq->context->engine, srq->context->device, DEVICE_SRQ);
 		return ret;
 	}
-	engine->srq_count++;
+	engine->tables.srq_count++;
 	srq->pd->users++;
 	context_get(srq->context);
 	return 0;
@@ -346,7 +346,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	}
 	if (srq->xrcd)
 		xrc_srq_remove(srq);
-	engine->srq_count--;
+	engine->tables.srq_count--;
 	device_count_drop(srq->context->engine, srq->context->device, DEVICE_SRQ);
 	pd_put(srq->pd);
 	engine_unlock(engine);

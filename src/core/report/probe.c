@@ -106,7 +106,7 @@ void probe_emit_paths(struct engine *engine)
 	uint32_t cursor = 0;
 
 	engine_assert_locked(engine);
-	while ((qp = qp_table_next(&engine->qps, &cursor))) {
+	while ((qp = qp_table_next(&engine->tables.qps, &cursor))) {
 		if (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS ||
 		    qp->state == IBV_QPS_SQD)
 			emit_qp_path(qp, qp->state);

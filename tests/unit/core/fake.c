@@ -18,20 +18,20 @@ static void open_engine(struct engine *engine)
 {
 	biased_lock_init(&engine->lock);
 	engine->slot = FAKE_SLOT;
-	engine->notice_fd = -1;
-	engine->doorbell_fd = -1;
+	engine->notices.fd = -1;
+	engine->watches.doorbell_fd = -1;
 	timer_heap_init(&engine->timers);
 	engine_init_lists(engine);
 	datagrams_init(&engine->datagrams);
-	id_table_init32(&engine->mrs, MAX_MRS);
-	id_table_init_random(&engine->mws, MAX_MWS, MW_HANDLE_BITS, &engine->random);
-	id_table_init32(&engine->pds, MAX_PDS);
-	id_table_init32(&engine->dms, MAX_DMS);
+	id_table_init32(&engine->tables.mrs, MAX_MRS);
+	id_table_init_random(&engine->tables.mws, MAX_MWS, MW_HANDLE_BITS, &engine->tables.random);
+	id_table_init32(&engine->tables.pds, MAX_PDS);
+	id_table_init32(&engine->tables.dms, MAX_DMS);
 	xrc_domains_init(engine);
 	engine_send_init(engine);
 	xrc_forward_init(&engine->xrc_forward);
 	xrc_remote_init(&engine->xrc_remote);
-	assert_int_equal(qp_table_init(&engine->qps), 0);
+	assert_int_equal(qp_table_init(&engine->tables.qps), 0);
 }
 
 void fake_open(struct fake *fake)
@@ -56,7 +56,7 @@ void fake_open(struct fake *fake)
 	fake->ctx->abi_compat = __VERBS_ABI_IS_EXTENDED;
 	fake->ctx->async_fd = event_fd_open();
 	assert_true(fake->ctx->async_fd >= 0);
-	list_add_tail(&fake->context.node, &fake->engine.contexts);
+	list_add_tail(&fake->context.node, &fake->engine.tables.contexts);
 	fake->pd = ibv_alloc_pd(fake->ctx);
 	assert_non_null(fake->pd);
 	fake->cq = ibv_create_cq(fake->ctx, 100, NULL, NULL, 0);
@@ -69,20 +69,20 @@ void fake_close(struct fake *fake)
 	assert_int_equal(ibv_dealloc_pd(fake->pd), 0);
 	fake_expect_no_event(fake);
 	assert_int_equal(fake->context.users, 0);
-	assert_int_equal(fake->engine.qps.count, 0);
-	assert_int_equal(fake->engine.cq_count, 0);
-	assert_int_equal(fake->engine.srq_count, 0);
+	assert_int_equal(fake->engine.tables.qps.count, 0);
+	assert_int_equal(fake->engine.tables.cq_count, 0);
+	assert_int_equal(fake->engine.tables.srq_count, 0);
 	assert_null(fake->engine.mcast);
-	assert_int_equal(fake->engine.mrs.count, 0);
-	assert_int_equal(fake->engine.pds.count, 0);
+	assert_int_equal(fake->engine.tables.mrs.count, 0);
+	assert_int_equal(fake->engine.tables.pds.count, 0);
 	close(fake->ctx->async_fd);
-	id_table_fini(&fake->engine.mrs);
-	id_table_fini(&fake->engine.mws);
-	id_table_fini(&fake->engine.pds);
-	id_table_fini(&fake->engine.dms);
+	id_table_fini(&fake->engine.tables.mrs);
+	id_table_fini(&fake->engine.tables.mws);
+	id_table_fini(&fake->engine.tables.pds);
+	id_table_fini(&fake->engine.tables.dms);
 	xrc_forward_fini(&fake->engine.xrc_forward);
-	free(fake->engine.xrc_srqs);
-	qp_table_fini(&fake->engine.qps);
+	free(fake->engine.xrc.srqs);
+	qp_table_fini(&fake->engine.tables.qps);
 }
 
 struct ibv_qp *fake_qp(struct fake *fake, enum ibv_qp_type type, struct ibv_srq *srq)

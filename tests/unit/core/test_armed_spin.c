@@ -145,7 +145,7 @@ static int setup(void **state)
 	(void)state;
 	fake_open(&fake);
 	fake.engine.has_thread = true;
-	fake.engine.segment_cqs = &segment_cqs;
+	fake.engine.segment.cqs = &segment_cqs;
 	fake.engine.direct_wake.is_on = true;
 	atomic_store(&segment_cqs.takes_wakes, true);
 	channel = ibv_create_comp_channel(fake.ctx);

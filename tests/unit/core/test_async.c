@@ -85,7 +85,7 @@ static void *ack_when_gone(void *arg)
 	/* The destroying thread waits once the engine no longer has the QP. */
 	for (;;) {
 		engine_lock(&fake.engine);
-		if (!fake.engine.qps.count) {
+		if (!fake.engine.tables.qps.count) {
 			engine_unlock(&fake.engine);
 			break;
 		}

@@ -134,7 +134,7 @@ static void *ack_later(void *arg)
 	 */
 	for (;;) {
 		engine_lock(&fake.engine);
-		if (fake.engine.cq_count == 1) {
+		if (fake.engine.tables.cq_count == 1) {
 			engine_unlock(&fake.engine);
 			break;
 		}

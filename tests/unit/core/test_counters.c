@@ -21,7 +21,7 @@ static int setup(void **state)
 {
 	(void)state;
 	memset(&table, 0, sizeof(table));
-	engine = (struct engine){.counters = &table};
+	engine = (struct engine){.segment.counters = &table};
 	biased_lock_init(&engine.lock);
 	engine_init_lists(&engine);
 	engine_lock(&engine);
@@ -96,7 +96,7 @@ static void counters_register_logs_a_full_table_and_returns_unshown(void **state
 static void counters_register_without_table_returns_unshown_silently(void **state)
 {
 	(void)state;
-	engine.counters = NULL;
+	engine.segment.counters = NULL;
 	assert_false(is_refusal_logged(1));
 }
 

@@ -92,7 +92,7 @@ static int setup(void **state)
 	memset(&context, 0, sizeof(context));
 	biased_lock_init(&engine.lock);
 	engine_init_lists(&engine);
-	assert_int_equal(qp_table_init(&engine.qps), 0);
+	assert_int_equal(qp_table_init(&engine.tables.qps), 0);
 	context.engine = &engine;
 	context.device = &device;
 	list_init(&context.events);
@@ -109,9 +109,9 @@ static int teardown(void **state)
 {
 	(void)state;
 	assert_int_equal(context.users, 0);
-	qp_table_fini(&engine.qps);
-	assert_int_equal(engine.cq_count, 0);
-	assert_true(list_is_empty(&engine.cqs));
+	qp_table_fini(&engine.tables.qps);
+	assert_int_equal(engine.tables.cq_count, 0);
+	assert_true(list_is_empty(&engine.tables.cqs));
 	assert_true(list_is_empty(&context.events));
 	close(context.pub.context.async_fd);
 	return 0;
@@ -152,7 +152,8 @@ static void ibv_create_cq_limits_cqe(void **state)
 	for (int cqe = 1; cqe < 70; cqe++)
 		assert_int_equal(ibv_destroy_cq(make(cqe, NULL)), 0);
 	assert_int_equal(make(MAX_CQE, NULL)->cqe, MAX_CQE);
-	assert_int_equal(ibv_destroy_cq(&list_first_entry(&engine.cqs, struct cq, node)->pub), 0);
+	assert_int_equal(
+		ibv_destroy_cq(&list_first_entry(&engine.tables.cqs, struct cq, node)->pub), 0);
 }
 
 /*
@@ -167,7 +168,7 @@ static void cq_push_behind_delayed_completion_keeps_order(void **state)
 
 	(void)state;
 	timer_heap_init(&engine.timers);
-	engine.timer_fd = -1;
+	engine.watches.timer_fd = -1;
 	assert_int_equal(fault_configure("completion:delay=10s:times=1", why, sizeof(why)), 0);
 	push(cq, 1, 7);
 	assert_int_equal(fault_configure(NULL, why, sizeof(why)), 0);

@@ -112,13 +112,13 @@ static int setup(void **state)
 {
 	(void)state;
 	biased_lock_init(&engine.lock);
-	id_table_init(&engine.watches, WATCHES_MAX);
+	id_table_init(&engine.watches.table, WATCHES_MAX);
 	timer_heap_init(&engine.timers);
-	engine.timer_armed_ns = TIMER_NEVER_NS;
-	engine.notice_fd = -1;
+	engine.watches.timer_armed_ns = TIMER_NEVER_NS;
+	engine.notices.fd = -1;
 	engine_init_lists(&engine);
 	datagrams_init(&engine.datagrams);
-	assert_int_equal(qp_table_init(&engine.qps), 0);
+	assert_int_equal(qp_table_init(&engine.tables.qps), 0);
 	return engine_start(&engine);
 }
 
@@ -366,7 +366,7 @@ static void engine_notice_without_handler_is_counted_and_closed(void **state)
 	assert_int_equal(poll(&pollfd, 1, PATIENCE_MS), 1);
 	assert_true(pollfd.revents & POLLHUP);
 	engine_lock(&engine);
-	assert_int_equal(*engine.dropped_notices, 1);
+	assert_int_equal(*engine.notices.dropped, 1);
 	engine_unlock(&engine);
 	close(fds[0]);
 }

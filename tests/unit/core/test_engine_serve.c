@@ -25,33 +25,33 @@
 /* An engine whose thread has not run since the test began: the test has no thread for it. */
 static void idle_open(struct engine *idle)
 {
-	*idle = (struct engine){.timer_armed_ns = TIMER_NEVER_NS, .has_thread = true};
+	*idle = (struct engine){.watches.timer_armed_ns = TIMER_NEVER_NS, .has_thread = true};
 	biased_lock_init(&idle->lock);
 	engine_init_lists(idle);
-	id_table_init(&idle->watches, WATCHES_MAX);
+	id_table_init(&idle->watches.table, WATCHES_MAX);
 	timer_heap_init(&idle->timers);
 	datagrams_init(&idle->datagrams);
-	idle->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	idle->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	idle->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	idle->watches.doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	idle->watches.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	idle->watches.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	WITH_LOCKS(idle, assert_int_equal(engine_watch_progress(idle), 0));
 }
 
 static void idle_close(struct engine *idle)
 {
-	WITH_LOCKS(idle, engine_unwatch(idle, idle->doorbell_watch));
-	WITH_LOCKS(idle, engine_unwatch(idle, idle->timer_watch));
-	WITH_LOCKS(idle, watch_set_close(idle, &idle->standby));
-	id_table_fini(&idle->watches);
-	close(idle->doorbell_fd);
-	close(idle->epoll_fd);
-	close(idle->timer_fd);
+	WITH_LOCKS(idle, engine_unwatch(idle, idle->watches.doorbell_watch));
+	WITH_LOCKS(idle, engine_unwatch(idle, idle->watches.timer_watch));
+	WITH_LOCKS(idle, watch_set_close(idle, &idle->watches.standby));
+	id_table_fini(&idle->watches.table);
+	close(idle->watches.doorbell_fd);
+	close(idle->watches.epoll_fd);
+	close(idle->watches.timer_fd);
 	biased_lock_fini(&idle->lock);
 }
 
 static bool is_woken(struct engine *idle)
 {
-	struct pollfd doorbell = {.fd = idle->doorbell_fd, .events = POLLIN};
+	struct pollfd doorbell = {.fd = idle->watches.doorbell_fd, .events = POLLIN};
 
 	return poll(&doorbell, 1, 0) == 1;
 }
@@ -172,7 +172,7 @@ static void engine_turn_arms_a_timer_that_expired_unread(void **state)
 	(void)state;
 	idle_open(&idle);
 	timer_init(&timer, ignore_timer);
-	pollfd = (struct pollfd){.fd = idle.timer_fd, .events = POLLIN};
+	pollfd = (struct pollfd){.fd = idle.watches.timer_fd, .events = POLLIN};
 	engine_lock(&idle);
 	timer_add(&idle.timers, &timer, 1);
 	engine_timer_added(&idle);
@@ -181,7 +181,7 @@ static void engine_turn_arms_a_timer_that_expired_unread(void **state)
 	timer_add(&idle.timers, &timer, clock_now_ns() + 1000 * CLOCK_NS_PER_S);
 	engine_timer_added(&idle);
 	engine_unlock(&idle);
-	assert_int_equal(timerfd_gettime(idle.timer_fd, &armed), 0);
+	assert_int_equal(timerfd_gettime(idle.watches.timer_fd, &armed), 0);
 	assert_true(armed.it_value.tv_sec > 0);
 	timer_cancel(&idle.timers, &timer);
 	idle_close(&idle);

@@ -33,13 +33,13 @@ static int setup(void **state)
 
 	(void)state;
 	fake_open(&fake);
-	engine->doorbell_fd = event_fd_open();
-	engine->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
-	engine->timer_armed_ns = TIMER_NEVER_NS;
-	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	id_table_init(&engine->watches, WATCHES_MAX);
+	engine->watches.doorbell_fd = event_fd_open();
+	engine->watches.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+	engine->watches.timer_armed_ns = TIMER_NEVER_NS;
+	engine->watches.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	id_table_init(&engine->watches.table, WATCHES_MAX);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	engine->notice_fd = pair[0];
+	engine->notices.fd = pair[0];
 	engine_lock(engine);
 	assert_int_equal(engine_watch_progress(engine), 0);
 	assert_int_equal(engine_watch_notices(engine), 0);

@@ -53,13 +53,13 @@ static void daemon_exits(void)
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	close(pair[1]);
-	fake.engine.notice_fd = pair[0];
+	fake.engine.notices.fd = pair[0];
 	engine_lock(&fake.engine);
 	engine_take_notices(&fake.engine);
 	engine_unlock(&fake.engine);
 	assert_true(fake.engine.is_fatal);
 	close(pair[0]);
-	fake.engine.notice_fd = -1;
+	fake.engine.notices.fd = -1;
 	fake_expect_event(&fake, IBV_EVENT_DEVICE_FATAL, NULL);
 }
 

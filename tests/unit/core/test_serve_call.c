@@ -51,11 +51,11 @@ static int setup(void **state)
 {
 	(void)state;
 	fake_open(&fake);
-	fake.engine.doorbell_fd = event_fd_open();
-	fake.engine.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
-	fake.engine.timer_armed_ns = TIMER_NEVER_NS;
-	fake.engine.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	id_table_init(&fake.engine.watches, WATCHES_MAX);
+	fake.engine.watches.doorbell_fd = event_fd_open();
+	fake.engine.watches.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+	fake.engine.watches.timer_armed_ns = TIMER_NEVER_NS;
+	fake.engine.watches.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	id_table_init(&fake.engine.watches.table, WATCHES_MAX);
 	fake.engine.has_thread = true;
 	channel = ibv_create_comp_channel(fake.ctx);
 	assert_non_null(channel);
@@ -84,10 +84,10 @@ static int teardown(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 	close(peer_fd);
 	close(other_fd);
-	close(fake.engine.doorbell_fd);
-	close(fake.engine.timer_fd);
-	close(fake.engine.epoll_fd);
-	id_table_fini(&fake.engine.watches);
+	close(fake.engine.watches.doorbell_fd);
+	close(fake.engine.watches.timer_fd);
+	close(fake.engine.watches.epoll_fd);
+	id_table_fini(&fake.engine.watches.table);
 	fake_close(&fake);
 	return 0;
 }
@@ -196,7 +196,7 @@ static void usrdma_wait_begins_recalls_engine_thread(void **state)
 	(void)state;
 	fake.engine.serve.is_thread_away = true;
 	usrdma_wait_begins(fake.ctx);
-	assert_int_equal(event_fd_try(fake.engine.doorbell_fd), 0);
+	assert_int_equal(event_fd_try(fake.engine.watches.doorbell_fd), 0);
 	LOCKED(assert_int_equal(engine_serve_rest(&fake.engine), ENGINE_REST_ALL));
 	usrdma_wait_ends(fake.ctx);
 	assert_int_equal(fake.engine.serve.external_waits, 0);

@@ -59,8 +59,8 @@ static int start(void **state)
 {
 	(void)state;
 	fake_open(&fake);
-	id_table_init(&fake.engine.watches, WATCHES_MAX);
-	fake.engine.timer_armed_ns = TIMER_NEVER_NS;
+	id_table_init(&fake.engine.watches.table, WATCHES_MAX);
+	fake.engine.watches.timer_armed_ns = TIMER_NEVER_NS;
 	assert_int_equal(engine_start(&fake.engine), 0);
 	channel = ibv_create_comp_channel(fake.ctx);
 	assert_non_null(channel);

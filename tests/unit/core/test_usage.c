@@ -21,7 +21,7 @@ static int reset(void **state)
 {
 	(void)state;
 	table = (struct segment_cqs){.end = 0};
-	engine = (struct engine){.segment_cqs = &table};
+	engine = (struct engine){.segment.cqs = &table};
 	biased_lock_init(&engine.lock);
 	engine_init_lists(&engine);
 	engine_lock(&engine);
@@ -29,7 +29,7 @@ static int reset(void **state)
 		cqs[i] = (struct cq){
 			.usage = &usage_unread_cq, .capacity = 15, .head = 5, .tail = 2};
 		biased_lock_init(&cqs[i].lock);
-		list_add_tail(&cqs[i].node, &engine.cqs);
+		list_add_tail(&cqs[i].node, &engine.tables.cqs);
 	}
 	qp = (struct qp){.send_cq = &cqs[0], .recv_cq = &cqs[1]};
 	return 0;
@@ -89,7 +89,7 @@ static void usage_show_cqs_full_table_leaves_the_cq_without_entry(void **state)
 	table.end = SEGMENT_CQS;
 	usage_show_cqs(&engine, &qp);
 	assert_int_equal(usage_place(&engine, &cqs[0]), 0);
-	engine.segment_cqs = NULL;
+	engine.segment.cqs = NULL;
 	usage_show_cqs(&engine, &qp);
 	assert_ptr_equal(cqs[0].usage, &usage_unread_cq);
 }

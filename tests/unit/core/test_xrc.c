@@ -25,8 +25,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	assert_true(list_is_empty(&fake.engine.xrc_domains));
-	assert_int_equal(fake.engine.xrc_srq_count, 0);
+	assert_true(list_is_empty(&fake.engine.xrc.domains));
+	assert_int_equal(fake.engine.xrc.srq_count, 0);
 	fake_close(&fake);
 	return 0;
 }

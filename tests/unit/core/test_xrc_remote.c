@@ -173,7 +173,7 @@ static int teardown(void **state)
 	/* No message of or for an ended process is pending. */
 	LOCKED(xrc_forward_peer_exited(&fake.engine, OTHER));
 	assert_int_equal(ibv_close_xrcd(xrcd), 0);
-	assert_true(list_is_empty(&fake.engine.xrc_domains));
+	assert_true(list_is_empty(&fake.engine.xrc.domains));
 	assert_true(list_is_empty(&fake.engine.xrc_remote.qps));
 	assert_true(list_is_empty(&fake.engine.xrc_remote.clients));
 	assert_true(list_is_empty(&fake.engine.xrc_remote.calls));

@@ -11,6 +11,8 @@
 
 #include "core/engine/engine_watch.h"
 #include "core/engine/transport.h"
+#include "local/peer.h"
+#include "local/qp.h"
 
 static void node_open_channel(struct events *events, int at)
 {

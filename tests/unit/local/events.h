@@ -2,6 +2,7 @@
 #ifndef TESTS_UNIT_LOCAL_EVENTS_H
 #define TESTS_UNIT_LOCAL_EVENTS_H
 
+#include "local/peer.h"
 #include "pair.h"
 
 /*

@@ -19,6 +19,7 @@
 #include "core/object/event_fd.h"
 #include "core/engine/transport.h"
 #include "core/qp/xrc.h"
+#include "ipc/segment.h"
 #include "../../with_locks.h"
 
 #define FIRST_SLOT 1
@@ -54,25 +55,25 @@ static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
 {
 	biased_lock_init(&engine->lock);
 	engine->slot = slot;
-	engine->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	engine->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	engine->notice_fd = -1;
+	engine->watches.doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	engine->watches.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	engine->watches.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	engine->notices.fd = -1;
 	engine->client.fd = -1;
 	pthread_mutex_init(&engine->client.lock, NULL);
-	engine->timer_armed_ns = TIMER_NEVER_NS;
-	id_table_init(&engine->watches, WATCHES_MAX);
+	engine->watches.timer_armed_ns = TIMER_NEVER_NS;
+	id_table_init(&engine->watches.table, WATCHES_MAX);
 	timer_heap_init(&engine->timers);
 	engine_init_lists(engine);
 	datagrams_init(&engine->datagrams);
-	id_table_init32(&engine->mrs, MAX_MRS);
-	id_table_init_random(&engine->mws, MAX_MWS, MW_HANDLE_BITS, &engine->random);
-	id_table_init32(&engine->pds, MAX_PDS);
-	id_table_init32(&engine->dms, MAX_DMS);
+	id_table_init32(&engine->tables.mrs, MAX_MRS);
+	id_table_init_random(&engine->tables.mws, MAX_MWS, MW_HANDLE_BITS, &engine->tables.random);
+	id_table_init32(&engine->tables.pds, MAX_PDS);
+	id_table_init32(&engine->tables.dms, MAX_DMS);
 	xrc_domains_init(engine);
 	xrc_forward_init(&engine->xrc_forward);
 	xrc_remote_init(&engine->xrc_remote);
-	must(qp_table_init(&engine->qps) == 0);
+	must(qp_table_init(&engine->tables.qps) == 0);
 	WITH_LOCKS(engine, must(local_transport.open(engine, segment_fd) == 0));
 	/* The test's thread acts as the thread of both engines. */
 	must((local_transport.thread_begins(engine)) == 0);
@@ -84,17 +85,17 @@ static void engine_close(struct engine *engine)
 {
 	local_transport.thread_ends(engine);
 	WITH_LOCKS(engine, local_transport.close(engine));
-	qp_table_fini(&engine->qps);
-	id_table_fini(&engine->mrs);
-	id_table_fini(&engine->mws);
-	id_table_fini(&engine->pds);
-	id_table_fini(&engine->dms);
+	qp_table_fini(&engine->tables.qps);
+	id_table_fini(&engine->tables.mrs);
+	id_table_fini(&engine->tables.mws);
+	id_table_fini(&engine->tables.pds);
+	id_table_fini(&engine->tables.dms);
 	xrc_forward_fini(&engine->xrc_forward);
-	id_table_fini(&engine->watches);
-	free(engine->xrc_srqs);
-	close(engine->doorbell_fd);
-	close(engine->timer_fd);
-	close(engine->epoll_fd);
+	id_table_fini(&engine->watches.table);
+	free(engine->xrc.srqs);
+	close(engine->watches.doorbell_fd);
+	close(engine->watches.timer_fd);
+	close(engine->watches.epoll_fd);
 	biased_lock_fini(&engine->lock);
 }
 
@@ -120,7 +121,7 @@ static void node_open(struct node *node, uint32_t slot)
 	pthread_mutex_init(&pub->mutex, NULL);
 	pthread_mutex_init(&node->context.events_lock, NULL);
 	list_init(&node->context.events);
-	list_add_tail(&node->context.node, &node->engine.contexts);
+	list_add_tail(&node->context.node, &node->engine.tables.contexts);
 	pub->async_fd = event_fd_open();
 	node->pd = ibv_alloc_pd(pub);
 	node->cq = ibv_create_cq(pub, 4096, NULL, NULL, 0);

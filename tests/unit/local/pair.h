@@ -7,7 +7,6 @@
 
 #include "core/engine/engine.h"
 #include "core/object/objects.h"
-#include "local/local.h"
 
 /* GIDs with this first byte do not belong to this host. */
 #define PAIR_FOREIGN_GID 0x20

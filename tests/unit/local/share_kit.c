@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/user_fault.h"
+#include "local/local.h"
 
 #define WAIT_NS (20 * CLOCK_NS_PER_S)
 

@@ -21,6 +21,7 @@
 #include "descriptors.h"
 #include "local/channel_copy.h"
 #include "local/channel_wake.h"
+#include "local/peer.h"
 #include "wake_kit.h"
 #include "../../with_locks.h"
 

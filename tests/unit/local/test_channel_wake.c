@@ -15,6 +15,7 @@
 
 #include "core/queue/cq.h"
 #include "core/object/event_fd.h"
+#include "local/local.h"
 #include "wake_kit.h"
 
 static void direct_wake_adds_one_unit_and_no_doorbell(void **state)

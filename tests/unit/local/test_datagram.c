@@ -15,6 +15,9 @@
 #include <string.h>
 
 #include "core/engine/transport.h"
+#include "local/local.h"
+#include "local/peer.h"
+#include "local/ring.h"
 #include "pair.h"
 #include "wire/packet.h"
 

@@ -14,6 +14,9 @@
 
 #include "base/barrier.h"
 #include "core/engine/transport.h"
+#include "local/local.h"
+#include "local/peer.h"
+#include "local/qp.h"
 #include "pair.h"
 #include "../../with_locks.h"
 

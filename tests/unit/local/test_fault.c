@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "core/object/vendor_err.h"
+#include "local/local.h"
 #include "pair.h"
 
 #define QKEY	  0x55aa55aau

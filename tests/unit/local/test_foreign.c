@@ -20,6 +20,9 @@
 #include "core/engine/discard.h"
 #include "core/engine/engine_notice.h"
 #include "ipc/msg.h"
+#include "local/local.h"
+#include "local/peer.h"
+#include "local/ring.h"
 #include "pair.h"
 #include "../../with_locks.h"
 

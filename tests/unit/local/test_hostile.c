@@ -14,6 +14,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "local/local.h"
+#include "local/peer.h"
+#include "local/ring.h"
 #include "pair.h"
 
 #define RECV_BYTES 64u

@@ -10,6 +10,9 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "local/local.h"
+#include "local/peer.h"
+#include "local/qp.h"
 #include "pair.h"
 
 #define BYTES	64u

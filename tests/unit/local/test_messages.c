@@ -333,7 +333,7 @@ static void local_peer_new_peer_wakes_engine_thread(void **state)
 	(void)state;
 	pair_open(&pair, false);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(eventfd_read(pair.nodes[i].engine.doorbell_fd, &count), 0);
+		assert_int_equal(eventfd_read(pair.nodes[i].engine.watches.doorbell_fd, &count), 0);
 	pair_close(&pair);
 }
 

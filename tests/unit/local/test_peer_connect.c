@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #include "base/fdpass.h"
+#include "local/local.h"
+#include "local/peer_connect.h"
 #include "pair.h"
 
 #define PEER_SLOT 9

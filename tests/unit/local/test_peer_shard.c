@@ -11,6 +11,9 @@
 #include <cmocka.h>
 
 #include "core/engine/shard.h"
+#include "local/local.h"
+#include "local/peer.h"
+#include "local/ring.h"
 #include "pair.h"
 
 #define MESSAGE_BYTES 64u

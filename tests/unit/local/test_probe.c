@@ -11,7 +11,9 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "local/local.h"
 #include "local/request.h"
+#include "local/ring.h"
 #include "local/trace_points.h"
 #include "pair.h"
 

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "local/qp.h"
 #include "pair.h"
 
 static struct pair pair;

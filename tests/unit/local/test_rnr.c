@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "local/local.h"
 #include "pair.h"
 #include "wire/aeth.h"
 

@@ -15,6 +15,8 @@
 
 #include "base/clock.h"
 #include "local/guarded_copy.h"
+#include "local/local.h"
+#include "local/segment.h"
 #include "pair.h"
 #include "../../with_locks.h"
 

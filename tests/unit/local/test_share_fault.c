@@ -12,6 +12,7 @@
 
 #include "base/user_fault.h"
 #include "local/guarded_copy.h"
+#include "local/local.h"
 #include "mappings.h"
 #include "share_kit.h"
 

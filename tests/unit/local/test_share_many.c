@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "local/guarded_copy.h"
+#include "local/local.h"
 #include "mappings.h"
 #include "pair.h"
 

@@ -12,6 +12,7 @@
 
 #include "kernel_words.h"
 #include "local/guarded_copy.h"
+#include "local/local.h"
 #include "pair.h"
 
 static struct pair pair;

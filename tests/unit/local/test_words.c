@@ -20,6 +20,7 @@
 #include "../caught.h"
 #include "base/clock.h"
 #include "local/guarded_copy.h"
+#include "local/local.h"
 #include "pair.h"
 
 #define MEMORY_BYTES 65536u

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "local/ring.h"
 #include "pair.h"
 
 /* One fragment, and two. */

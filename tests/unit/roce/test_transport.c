@@ -288,15 +288,15 @@ static void roce_sleep_pending_work_prevents_sleep(void **state)
 	uint64_t rung = 0;
 
 	engine->is_polled = false;
-	engine->doorbell_fd = eventfd(0, EFD_NONBLOCK);
-	assert_true(engine->doorbell_fd >= 0);
+	engine->watches.doorbell_fd = eventfd(0, EFD_NONBLOCK);
+	assert_true(engine->watches.doorbell_fd >= 0);
 	WITH_LOCKS(engine, assert_false(roce_transport.sleep(engine, true)));
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
-	assert_int_equal(read(engine->doorbell_fd, &rung, sizeof(rung)), sizeof(rung));
+	assert_int_equal(read(engine->watches.doorbell_fd, &rung, sizeof(rung)), sizeof(rung));
 	WITH_LOCKS(engine, assert_true(roce_transport.sleep(engine, true)));
 	WITH_LOCKS(engine, assert_false(roce_transport.sleep(engine, false)));
-	close(engine->doorbell_fd);
-	engine->doorbell_fd = -1;
+	close(engine->watches.doorbell_fd);
+	engine->watches.doorbell_fd = -1;
 	engine->is_polled = true;
 	peer_settle(peer);
 	WITH_LOCKS(engine, assert_false(roce_transport.sleep(engine, true)));
@@ -316,7 +316,7 @@ static void roce_counter_name_counters_are_unique(void **state)
 	assert_non_null(engine);
 	biased_lock_init(&engine->lock);
 	engine_init_lists(engine);
-	engine->counters = table;
+	engine->segment.counters = table;
 	WITH_LOCKS(engine, assert_int_equal(roce_transport.open(engine, &segment_fd), 0));
 	assert_ptr_equal(roce_of(engine)->counters, table->values);
 	for (unsigned i = 0; i < ROCE_ALL_COUNTERS; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/qp/qpn.h"
+#include "core/engine/qpn.h"
 
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
@@ -11,7 +11,7 @@
 
 static bool was_given_lately(const struct engine *engine, uint32_t low)
 {
-	return engine->is_last_qpn[low / 8] & 1u << low % 8;
+	return engine->tables.qpns.is_last[low / 8] & 1u << low % 8;
 }
 
 /*
@@ -20,10 +20,10 @@ static bool was_given_lately(const struct engine *engine, uint32_t low)
  */
 static void qpn_note_given(struct engine *engine, uint32_t low)
 {
-	uint16_t *oldest = &engine->last_qpns[engine->qp_cursor++ % LAST_QPNS];
+	uint16_t *oldest = &engine->tables.qpns.last[engine->tables.qpns.cursor++ % LAST_QPNS];
 
-	engine->is_last_qpn[*oldest / 8] &= (uint8_t) ~(1u << *oldest % 8);
-	engine->is_last_qpn[low / 8] |= (uint8_t)(1u << low % 8);
+	engine->tables.qpns.is_last[*oldest / 8] &= (uint8_t) ~(1u << *oldest % 8);
+	engine->tables.qpns.is_last[low / 8] |= (uint8_t)(1u << low % 8);
 	*oldest = (uint16_t)low;
 }
 
@@ -40,15 +40,15 @@ static bool find_free(struct engine *engine, uint32_t shard, uint32_t *found)
 	uint32_t low;
 
 	for (int tries = 0; tries < QPN_TRIES; tries++) {
-		low = start + random_below(&engine->random, end - start);
+		low = start + random_below(&engine->tables.random, end - start);
 		*found = first | low;
-		if (!qp_table_get(&engine->qps, *found) && !was_given_lately(engine, low))
+		if (!qp_table_get(&engine->tables.qps, *found) && !was_given_lately(engine, low))
 			return true;
 	}
 	for (uint32_t i = start; i < end; i++) {
 		low = low + 1 < end ? low + 1 : start;
 		*found = first | low;
-		if (!qp_table_get(&engine->qps, *found))
+		if (!qp_table_get(&engine->tables.qps, *found))
 			return true;
 	}
 	return false;
