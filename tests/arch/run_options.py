@@ -3,9 +3,11 @@
 """Tests tests/run: it rejects unknown suites, and prints the progress of a command. The other commands of developers
 reject unknown arguments and print help before they build."""
 
+import contextlib
 import importlib.util
 import io
 import os
+import re
 import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
@@ -67,6 +69,22 @@ def progress_shows_steps_and_time():
     assert "normal: unit: 9 of 12, base-timer finished, 0 min " in out.getvalue(), out.getvalue()
 
 
+def times_name_steps_and_longest_tests():
+    run, out = load(), io.StringIO()
+    steps = run.Steps()
+    steps.end("normal: build")
+    steps.end("normal: unit")
+    records = [("normal", {"name": f"usrdma:unit / test-{seconds}", "duration": seconds}) for seconds in range(20)]
+    with contextlib.redirect_stdout(out):
+        run.print_times(steps, records)
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "time of each step:" and len(lines) == 4, lines
+    for line, step in zip(lines[1:], ("normal: build", "normal: unit")):
+        assert re.fullmatch(rf" +\d+ s, processors +\d+ % busy: {step}", line), line
+    assert lines[3].startswith("longest tests: normal test-19 19 s, normal test-18 18 s, "), lines[3]
+    assert lines[3].endswith(", normal test-10 10 s"), lines[3]
+
+
 def fuzz_prints_targets():
     for arguments, status in ((["--help"], 0), (["nosuch"], 2), (["cm", "nosuch"], 2)):
         done = subprocess.run([os.path.join(ROOT, "tests", "fuzz", "run"), *arguments], stdout=subprocess.PIPE,
@@ -95,7 +113,7 @@ def soak_parts_are_documented():
 
 def main():
     cases = [unknown_suite_is_rejected, suite_of_another_build_is_rejected, progress_shows_steps_and_time,
-             fuzz_prints_targets, make_lists_its_goals, soak_parts_are_documented]
+             times_name_steps_and_longest_tests, fuzz_prints_targets, make_lists_its_goals, soak_parts_are_documented]
     print(f"1..{len(cases)}")
     failed = 0
     for number, case in enumerate(cases, 1):

@@ -105,7 +105,7 @@ CASES = {
     "ib_send_bw -c UD": perftest("ib_send_bw", "-c", "UD", "-s", 1000),
     "ib_send_lat -c UD": perftest("ib_send_lat", "-c", "UD", "-s", 100),
 }
-# Also run with the programs of this project that have these names.
+# tests/soak also runs the programs of this project that have these names.
 BY_OUR_TOOLS = ("rping", "rping -S 20000", "ucmatose", "udaddy", "rdma_client", "rstream", "riostream")
 # perftest's client opens a second connection after one second, which is too early for a server in an emulated machine.
 SERVED_HERE = ("ib_write_bw -R", "ib_read_lat -R", "ib_send_bw -R", "ib_send_lat -c UD -R")
@@ -268,12 +268,8 @@ def against_rxe(lab, cases, guest):
             cases.run(f"{name}, IPv{family.version}, rxe is the client", our_server, lab, guest, case, family)
     multicast.run(lab, cases, guest, (OURS, THEIRS), by_version, their_server, our_server)
     servers.run(lab, cases, guest, (OURS, THEIRS))
-    with_tools = tools.Mixed(lab, "ours", "ours")
-    for name in BY_OUR_TOOLS:
-        cases.run(f"our {name}, rxe is the server", their_server, with_tools, guest, CASES[name], ipv4)
-        cases.run(f"our {name}, rxe is the client", our_server, with_tools, guest, CASES[name], ipv4)
-    servers.run(with_tools, cases, guest, (OURS, THEIRS), "our ")
-    multicast.mckey(with_tools, cases, guest, (OURS, THEIRS), "our mckey")
+    if laboratory.EVERY:
+        by_our_tools(lab, cases, guest, ipv4)
     guest.start(*BAD_LINK.split()).finish(SLOW)
     for name in OVER_A_BAD_LINK:
         cases.run(f"{name}, bad link, rxe is the server", their_server, lab, guest, CASES[name], ipv4)
@@ -287,6 +283,15 @@ def against_rxe(lab, cases, guest):
     cases.run("refused by us", refused_here, lab, guest)
     cases.run("datagram service refused by rxe", service_refused_there, lab)
     cases.run("datagram service refused by us", service_refused_here, lab, guest)
+
+
+def by_our_tools(lab, cases, guest, family):
+    with_tools = tools.Mixed(lab, "ours", "ours")
+    for name in BY_OUR_TOOLS:
+        cases.run(f"our {name}, rxe is the server", their_server, with_tools, guest, CASES[name], family)
+        cases.run(f"our {name}, rxe is the client", our_server, with_tools, guest, CASES[name], family)
+    servers.run(with_tools, cases, guest, (OURS, THEIRS), "our ")
+    multicast.mckey(with_tools, cases, guest, (OURS, THEIRS), "our mckey")
 
 
 def end_without_cases(why, is_failure):

@@ -134,15 +134,25 @@ void writers(void)
 #define MARKS	   128u
 #define MARK_BYTES (16u * PAGE)
 
+/*
+ * The thread changes all marks once for each fork(), however slow the copy is: a thread that writes
+ * again during each comparison prevents a copy of one instant. It begins after different times, so
+ * that it often does so during the copy.
+ */
+static atomic_uint changes_wanted, changes_done;
+
 static void *mark(void *memory)
 {
-	const struct timespec pause = {.tv_nsec = 50000000};
+	for (unsigned int i = 1; !atomic_load(&is_ending); i++) {
+		const struct timespec pause = {.tv_nsec = (long)(i % 20) * 250000};
 
-	for (unsigned char i = 1; !atomic_load(&is_ending); i++) {
-		for (size_t at = 0; at < MARKS; at++)
-			__atomic_store_n((unsigned char *)memory + at * MARK_BYTES, i,
-					 __ATOMIC_RELEASE);
+		while (atomic_load(&changes_wanted) < i && !atomic_load(&is_ending))
+			sched_yield();
 		nanosleep(&pause, NULL);
+		for (size_t at = 0; at < MARKS; at++)
+			__atomic_store_n((unsigned char *)memory + at * MARK_BYTES,
+					 (unsigned char)i, __ATOMIC_RELEASE);
+		atomic_store(&changes_done, i);
 	}
 	return NULL;
 }
@@ -158,9 +168,11 @@ void snapshot(void)
 
 	memset(memory, 0, MARKS * MARK_BYTES);
 	CHECK(!pthread_create(&id, NULL, mark, memory));
-	for (int i = 0; i < 40; i++) {
-		pid_t child = fork();
+	for (unsigned int i = 1; i <= 40; i++) {
+		pid_t child;
 
+		atomic_store(&changes_wanted, i);
+		child = fork();
 		CHECK(child >= 0);
 		if (!child) {
 			unsigned char first = (unsigned char)memory[0], before = 0;
@@ -175,6 +187,8 @@ void snapshot(void)
 			_exit(0);
 		}
 		CHECK(child_status(child) == 0);
+		while (atomic_load(&changes_done) < i)
+			sched_yield();
 	}
 	atomic_store(&is_ending, true);
 	pthread_join(id, NULL);

@@ -247,16 +247,17 @@ def daemon_unread_notices_keep_connection(lab):
 
 
 def daemon_end_leaves_no_files(lab):
-    """No file is left in any directory in which a daemon can write. Files that tests and other programs create there in
-    the same time are excluded."""
+    """No file is left in any directory in which a daemon can write. Files that were there before, and those that tests
+    and other programs create there in the same time, are excluded."""
     theirs = ("usrdma-test-", "usrdma-spawn-", "usrdma-sys.", "usrdma-new.")
     def listing():
-        return {folder: set(os.listdir(folder)) for folder in ("/tmp", "/dev/shm", "/run", "/var/tmp")
-                if os.path.isdir(folder)}
+        return {os.path.join(folder, name) for folder in ("/tmp", "/dev/shm", "/run", "/var/tmp")
+                if os.path.isdir(folder) for name in os.listdir(folder)}
+    before = listing()
     with daemon(lab), closing(wire.Engine(), wire.Engine()) as (a, b):
         a.introduce(b.slot)
-    names = {name for folder in listing().values() for name in folder}
-    left = [name for name in names if "usrdma" in name and not name.startswith(theirs)]
+    names = {path: os.path.basename(path) for path in listing() - before}
+    left = [path for path, name in names.items() if "usrdma" in name and not name.startswith(theirs)]
     check(not left, f"files are left: {left}")
 
 

@@ -31,6 +31,8 @@ import time
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("USRDMA_BUILD", os.path.join(SOURCE, "build"))
+# tests/soak sets it: tests that repeat their cases with several devices, partners or sizes then run all combinations.
+EVERY = os.environ.get("USRDMA_EVERY") == "1"
 UID_NOBODY = 65534
 CLONE_NEWNET = 0x40000000
 CLONE_NEWNS = 0x00020000

@@ -6,7 +6,7 @@ import os
 import re
 
 from tests.programs import lab as laboratory
-from tests.programs.lab import check
+from tests.programs.lab import EVERY, check
 
 # The programs, and which of these options each has: -a (all sizes), -b (bidirectional), -q (queue pairs), -e (events).
 PROGRAMS = {
@@ -86,15 +86,16 @@ def qperf(lab, side, tests):
 
 def variants(lab, side, offers):
     """Options of a program: all of them with the first side. The other sides differ from it only in device and
-    addresses."""
-    yield ()
+    addresses. All sizes with the programs that measure a bandwidth; tests/soak also runs the other ones with them."""
+    if side is lab.sides[0] or EVERY:
+        yield ()
     if side is not lab.sides[0]:
         yield ("-R",)
         return
     if lab.sanitized:
         yield ("-R", "-e") if "e" in offers else ("-R",)
         return
-    if "a" in offers:
+    if "a" in offers and ("b" in offers or EVERY):
         yield ("-a",)
     if "b" in offers:
         yield ("-b",)
@@ -116,10 +117,11 @@ def body(lab, cases):
             for options in variants(lab, side, offers):
                 words = " ".join(str(word) for word in (program, *options))
                 cases.run(f"{words}, {where}", perftest, lab, program, side, *options)
-        cases.run(f"ib_write_bw -c UC, {where}", perftest, lab, "ib_write_bw", side, "-c", "UC")
-        cases.run(f"ib_send_bw -c UC, {where}", perftest, lab, "ib_send_bw", side, "-c", "UC")
-        for program in XRC_PROGRAMS:
-            cases.run(f"{program} -c XRC, {where}", xrc, lab, program, side)
+        if side is lab.sides[0] or EVERY:
+            cases.run(f"ib_write_bw -c UC, {where}", perftest, lab, "ib_write_bw", side, "-c", "UC")
+            cases.run(f"ib_send_bw -c UC, {where}", perftest, lab, "ib_send_bw", side, "-c", "UC")
+            for program in XRC_PROGRAMS:
+                cases.run(f"{program} -c XRC, {where}", xrc, lab, program, side)
         for program in ("ib_send_bw", "ib_send_lat"):
             cases.run(f"{program} -c UD, {where}", perftest, lab, program, side, "-c", "UD")
             # No route of the kernel leads IPv6 groups to lo.

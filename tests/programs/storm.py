@@ -74,12 +74,17 @@ def blow(lab, processes, seconds, seed):
     return {name: int(number) for name, number in re.findall(r"([a-z]+) (\d+)", found[0])}
 
 
+def segments():
+    """The shared memory of ours that has a name."""
+    return sorted(name for name in os.listdir("/dev/shm") if "usrdma" in name)
+
+
 def storm(lab, processes, seconds, seed):
     daemon = lab.start(os.path.join(lab.tree, "usrdmad"), "--foreground", "--idle-seconds", "0", native=True)
     # If no daemon listens, `usrdma status` starts one. The daemon listens before it has opened its UDP sockets.
     wait_until(is_listening, lab.seconds(10), "the daemon")
     wait_until(lab.status, lab.seconds(10), "the daemon's report")
-    segments = sorted(os.listdir("/dev/shm"))
+    segments_before = segments()
     before = holdings(daemon.pid)
     kib = None
     # The first part lasts long enough for the allocator to reach its usual size on a busy machine.
@@ -95,7 +100,7 @@ def storm(lab, processes, seconds, seed):
     if not lab.sanitized:
         check(resident_kib(daemon.pid) - kib <= GROWTH_KIB,
               f"the daemon grew from {kib} to {resident_kib(daemon.pid)} KiB")
-    check(sorted(os.listdir("/dev/shm")) == segments, f"in /dev/shm: {os.listdir('/dev/shm')}")
+    check(segments() == segments_before, f"in /dev/shm: {segments()}")
     # The daemon serves the next program.
     check("PORT_ACTIVE" in lab.start("ibv_devinfo").finish(lab.seconds(20)), "no devices")
     daemon.signal(signal.SIGTERM)

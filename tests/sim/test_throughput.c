@@ -204,8 +204,9 @@ static void expect(const struct sim_faults *network, unsigned lose, bool peer_ke
 		   double least_delivered, double most_resent)
 {
 	const struct rules_rates rates = {.drop = lose};
+	uint64_t seeds = lose ? SEEDS : 1; /* without losses, all seeds have the same result */
 
-	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+	for (uint64_t seed = 1; seed <= seeds; seed++) {
 		struct result result = measure_and_print(seed, network, &rates, peer_keeps, false);
 
 		assert_true(result.delivered >= least_delivered);
