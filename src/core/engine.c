@@ -387,6 +387,7 @@ static void orphan_child(void)
 	making = NULL;
 	for (struct engine *engine = current; engine; engine = engine->older) {
 		engine->is_orphan = true;
+		(void)progress_forked(&engine->progress);
 		ipc_client_forget(&engine->client);
 		for (size_t i = 0; transports[i]; i++) {
 			if (transports[i]->disown)

@@ -23,6 +23,7 @@
 #include "core/failure.h"
 #include "core/lock_check.h"
 #include "core/objects.h"
+#include "core/progress.h"
 #include "core/qp_table.h"
 #include "core/shard.h"
 #include "core/wake.h"
@@ -47,7 +48,8 @@ struct segment_counters;
  * Progress: a thread that finds a CQ empty runs the transports inline (engine_poll). While the
  * application polls, the engine thread only ticks; it runs the transports when no thread polls.
  * Peers ring the doorbell only on request (transport.sleep). Doorbells are requested unless the
- * application is spinning.
+ * application is spinning. `progress` states which threads run the transports
+ * (core/progress_state.h).
  */
 struct engine {
 	struct biased_lock lock; /* shard.h */
@@ -155,8 +157,7 @@ struct engine {
 	/* run() leaves nothing for the application's reply (engine_catch_up()) */
 	bool is_catching_up;
 	uint8_t unused_after[64];
-	/* doorbells are off; the thread ticks to detect the end of polling */
-	atomic_bool is_polled;
+	struct progress_now progress;
 	struct list_head discards; /* struct discard (discard.h) */
 	struct engine_serve serve;
 	struct direct_wake direct_wake;
@@ -265,10 +266,12 @@ static inline void engine_init_lists(struct engine *engine)
  */
 static inline bool engine_ticks(const struct engine *engine)
 {
+	enum progress state = progress_state(&engine->progress);
+
 	engine_assert_locked(engine);
-	return engine->is_polled || engine->direct_wake.is_on ||
-	       (engine->serve.is_thread_away && !engine->serve.is_parked &&
-		!engine_serve_has_external(&engine->serve));
+	return progress_is_polled(state) || progress_has_wakes(state) ||
+	       (progress_is_in(state, PROGRESS_BIT(TICKS) | PROGRESS_BIT(SPIN)) &&
+		!progress_has_external(&engine->progress));
 }
 
 /*
@@ -278,7 +281,20 @@ static inline bool engine_ticks(const struct engine *engine)
 static inline bool engine_thread_waits(const struct engine *engine)
 {
 	engine_assert_locked(engine);
-	return engine->has_thread && !engine->is_polled && !engine->serve.is_thread_away;
+	return progress_thread_waits(progress_state(&engine->progress));
+}
+
+/* The application is considered polling: no doorbells are requested. */
+static inline bool engine_is_polled(const struct engine *engine)
+{
+	return progress_is_polled(progress_state(&engine->progress));
+}
+
+/* Whether a thread that begins to wait may run the transports itself. engine.lock held. */
+static inline bool engine_may_serve(const struct engine *engine)
+{
+	engine_assert_locked(engine);
+	return progress_may_serve(progress_state(&engine->progress));
 }
 
 /*
@@ -366,8 +382,12 @@ void engine_run(struct engine *engine);
 /* The same; acknowledgements wait as in engine_turn_before_reply(). */
 void engine_run_before_reply(struct engine *engine);
 
-/* Requests no doorbells from the peers, until the next turn. engine.lock held. */
-void engine_stop_doorbells(struct engine *engine);
+/*
+ * Carries out the actions of a cell of the table (core/progress.h), except PROGRESS_DO_LOOK and
+ * PROGRESS_DO_CHECK, to which only the engine thread replies. engine.lock held; all locks for
+ * PROGRESS_DO_REQUEST_DOORBELLS.
+ */
+void engine_progress_do(struct engine *engine, struct progress_cell cell);
 
 /*
  * The application is about to block (ibv_req_notify_cq, ibv_get_cq_event): requests doorbells from

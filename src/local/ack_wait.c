@@ -35,7 +35,7 @@ void local_ack_wait_begin(struct local_qp *lqp)
 		list_add_tail(&lqp->ack_node, &lqp->peer->waiting_acks);
 	lqp->peer->has_waiting_acks = true;
 	/* With direct wake-ups, the tick of the engine thread ends the wait. */
-	if (local->ack_timer.is_pending || engine->direct_wake.is_on)
+	if (local->ack_timer.is_pending || progress_has_wakes(progress_state(&engine->progress)))
 		return;
 	timer_add(&engine->timers, &local->ack_timer, clock_now_ns() + REPLY_WAIT_NS);
 	engine_timer_added(engine);

@@ -461,19 +461,17 @@ static void roce_datagram_run_idle_link_is_polled_rarely(void **state)
 	poll_often(engine, 100);
 	assert_int_equal(asked, 6);
 	/* The engine thread waits for the link. */
-	engine->has_thread = true;
-	engine->is_polled = false;
+	engine->progress.state = PROGRESS_THREAD;
 	now_ns += 2000;
 	poll_often(engine, 100);
 	assert_int_equal(asked, 6);
 	WITH_LOCKS(engine, roce_link_is_readable(engine));
 	poll_often(engine, 100);
 	assert_int_equal(asked, 7);
-	engine->is_polled = true;
+	engine->progress.state = PROGRESS_POLLED;
 	now_ns += 2000;
 	poll_often(engine, 100);
 	assert_int_equal(asked, 8);
-	engine->has_thread = false;
 	WITH_LOCKS(engine, roce_set_link(engine, link, clock_at, &now_ns));
 }
 
@@ -488,8 +486,7 @@ static void roce_datagram_run_in_waiting_thread_reads_link_once(void **state)
 	uint64_t now_ns = 1000000;
 	struct link *link = be_silent(engine, &now_ns);
 
-	engine->has_thread = true;
-	engine->is_polled = false;
+	engine->progress.state = PROGRESS_THREAD;
 	engine->is_thread_turn = true;
 	WITH_LOCKS(engine, roce_link_is_readable(engine));
 	poll_often(engine, 3);
@@ -509,8 +506,7 @@ static void roce_datagram_run_in_waiting_thread_reads_link_once(void **state)
 	poll_often(engine, 3);
 	assert_int_equal(asked, 4);
 	engine->is_serving_turn = false;
-	engine->has_thread = false;
-	engine->is_polled = true;
+	engine->progress.state = PROGRESS_POLLED;
 	WITH_LOCKS(engine, roce_set_link(engine, link, clock_at, &now_ns));
 }
 

@@ -362,16 +362,14 @@ static void recovery_pending_responses_precede_timeout_in_waiting_thread(void **
 		expect_packets(peer, (uint32_t)is_serving, (uint32_t)is_serving + 1);
 		peer_send(peer, ack, NULL, 0);
 		link->ops = &with_fd;
-		engine->has_thread = true;
-		engine->is_polled = false;
+		engine->progress.state = PROGRESS_THREAD;
 		engine->is_serving_turn = is_serving;
 		engine->is_thread_turn = !is_serving;
 		peer->world.now_ns += 10000 * MS;
 		world_turn(&peer->world);
 		engine->is_serving_turn = false;
 		engine->is_thread_turn = false;
-		engine->has_thread = false;
-		engine->is_polled = true;
+		engine->progress.state = PROGRESS_POLLED;
 		link->ops = ops;
 		assert_int_equal(peer_counter(peer, ROCE_TIMEOUTS), 0);
 		assert_int_equal(roce_qp_of(to_qp(peer->qp))->tx.una_psn, psn_add(ack.psn, 1));
