@@ -25,6 +25,7 @@
 #include "core/objects.h"
 #include "core/progress.h"
 #include "core/qp_table.h"
+#include "core/run_by.h"
 #include "core/shard.h"
 #include "core/wake.h"
 #include "core/xrc_forward.h"
@@ -142,20 +143,12 @@ struct engine {
 	uint64_t polled_ns;
 	atomic_uint poll_streak; /* polls of an empty CQ since the last call that may block */
 	atomic_uint spin_shift;	 /* see SPIN_POLLS; written by the thread */
-	bool is_inline;	     /* run() is called by a thread that will poll again or reply soon */
-	bool is_thread_turn; /* run() is called in a turn of the engine thread */
-	/*
-	 * run() is called by a thread that waits for the descriptors before or after it
-	 * (engine_serve.h)
-	 */
-	bool is_serving_turn;
+	enum run_by run_by;
 	/*
 	 * run() left work of other users' processes, which must not make the threads of this one
 	 * wait for the lock
 	 */
 	bool has_foreign_rest;
-	/* run() leaves nothing for the application's reply (engine_catch_up()) */
-	bool is_catching_up;
 	uint8_t unused_after[64];
 	struct progress_now progress;
 	struct list_head discards; /* struct discard (discard.h) */
@@ -368,8 +361,8 @@ bool engine_turn(struct engine *engine);
 /*
  * As engine_turn(), for a thread that returns to the application, which may reply: doorbells and
  * packets that only acknowledge wait for the next call that sends or runs the transports
- * (is_inline). Unless others_wait, no doorbells are requested: the thread will poll, or the tick of
- * the engine thread finds further messages.
+ * (run_by_replier()). Unless others_wait, no doorbells are requested: the thread will poll, or the
+ * tick of the engine thread finds further messages.
  */
 bool engine_turn_before_reply(struct engine *engine, bool others_wait);
 

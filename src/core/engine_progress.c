@@ -142,9 +142,9 @@ void engine_poll(struct engine *engine, uint32_t shards)
 		begin_polling_if_due(engine, streak);
 		if (streak % TIMER_POLLS == 0)
 			are_timers_due = poll_timers(engine);
-		engine->is_inline = engine_is_polled(engine);
+		engine->run_by = engine_is_polled(engine) ? RUN_BY_REPLIER : RUN_BY_CALL;
 		run_transports(engine);
-		engine->is_inline = false;
+		engine->run_by = RUN_BY_CALL;
 		if (__builtin_expect(engine->shards.are_open, 0) &&
 		    (shards > 1 || streak % SHARD_POLLS == 0))
 			shards_run_idle(engine);
@@ -162,11 +162,13 @@ void engine_poll(struct engine *engine, uint32_t shards)
 
 void engine_catch_up(struct engine *engine)
 {
+	enum run_by before = engine->run_by;
+
 	engine_assert_locked(engine);
-	engine->is_catching_up = true;
+	engine->run_by = RUN_BY_CATCH_UP;
 	for (int i = 0; i < CATCH_UP_TURNS && run_transports(engine); i++)
 		;
-	engine->is_catching_up = false;
+	engine->run_by = before;
 }
 
 /*
@@ -240,25 +242,26 @@ void engine_run(struct engine *engine)
 
 void engine_run_before_reply(struct engine *engine)
 {
-	engine->is_inline = true;
+	engine->run_by = RUN_BY_REPLIER;
 	run_transports(engine);
-	engine->is_inline = false;
+	engine->run_by = RUN_BY_CALL;
 }
 
 bool engine_turn_before_reply(struct engine *engine, bool others_wait)
 {
+	enum run_by before = engine->run_by;
 	bool is_busy = true;
 
 	engine_expire_timers(engine);
 	engine_timer_added(engine);
 	/* Another round without new work would send the acknowledgements. */
-	engine->is_inline = true;
+	engine->run_by = before == RUN_BY_SERVER ? RUN_BY_SERVER_REPLIER : RUN_BY_REPLIER;
 	engine->has_foreign_rest = false;
 	for (int round = 0; round < RUN_ROUNDS && is_busy && !engine->has_foreign_rest; round++) {
 		run_transports(engine);
 		is_busy = others_wait && sleep_transports(engine, true);
 	}
-	engine->is_inline = false;
+	engine->run_by = before;
 	return is_busy;
 }
 

@@ -103,7 +103,7 @@ static bool has_own(const struct epoll_event *events, int n)
 /*
  * Runs the transports after doorbells. Returns 0 and takes a unit of the channel if there is one:
  * the thread then returns to the application, which may reply, so that doorbells and packets that
- * only acknowledge wait for the reply (engine.is_inline). -EAGAIN: no event, they were sent; -EIO:
+ * only acknowledge wait for the reply (run_by_replier()). -EAGAIN: no event, they were sent; -EIO:
  * the engine became unusable, and its events are posted, or another thread polls. The polling
  * thread and the tick of the engine thread then run the transports and the timers.
  */
@@ -120,14 +120,14 @@ static int serve_turn(struct served_wait *wait, const struct epoll_event *events
 		engine_watch_dispatch(engine, events[i].data.u64);
 	*is_busy = false;
 	if (engine_may_serve(engine)) {
-		engine->is_serving_turn = true;
+		engine->run_by = RUN_BY_SERVER;
 		*is_busy = engine_turn_before_reply(engine, engine->progress.servers > 1);
 		ret = channel_take_due(wait->channel) ? 0 : -EAGAIN;
 		if (ret)
 			*is_busy = engine_turn(engine);
 		else if (*is_busy)
 			engine_wake_late(engine);
-		engine->is_serving_turn = false;
+		engine->run_by = RUN_BY_CALL;
 	}
 	if (!ret) {
 		serve_leave(engine);
@@ -248,9 +248,9 @@ static int begin(struct engine *engine, struct comp_channel *channel, bool is_bl
 	*serves = is_blocking && may_serve(engine, channel);
 	engine_serve_set_external(engine, channel, !*serves);
 	/* Acknowledgements that waited for a reply are sent now. */
-	engine->is_serving_turn = *serves;
+	engine->run_by = *serves ? RUN_BY_SERVER : RUN_BY_CALL;
 	*is_busy = may_run && engine_turn(engine);
-	engine->is_serving_turn = false;
+	engine->run_by = RUN_BY_CALL;
 	if (channel_take_due(channel))
 		return 0;
 	if (*serves)

@@ -113,7 +113,8 @@ static enum progress_wait thread_turn(struct engine *engine)
 	if (is_polled_still(engine)) {
 		engine_expire_timers(engine);
 		cell = progress_answer(engine, progress_tick_polled(&engine->progress));
-		engine->is_catching_up |= !!(cell.actions & PROGRESS_DO_END_WAKES);
+		if (cell.actions & PROGRESS_DO_END_WAKES)
+			engine->run_by = RUN_BY_LATE_THREAD;
 		engine_run(engine);
 		return cell.wait;
 	}
@@ -278,11 +279,9 @@ static void *thread_main(void *arg)
 
 		user_fault_forget();
 		user_fault_renew();
-		engine->is_catching_up = is_late;
-		engine->is_thread_turn = true;
+		engine->run_by = is_late ? RUN_BY_LATE_THREAD : RUN_BY_THREAD;
 		wait = thread_turn(engine);
-		engine->is_thread_turn = false;
-		engine->is_catching_up = false;
+		engine->run_by = RUN_BY_CALL;
 		n = thread_sleep(engine, events, COUNT(events), wait);
 		/*
 		 * While direct wake-ups are on, no timer ends the waits of acknowledgements

@@ -74,7 +74,7 @@ static unsigned int run_round(struct engine *engine)
 
 	rounds.have_paused |= !atomic_load(&segment_cqs.takes_wakes);
 	rounds.have_been_away |= progress_spins_alone(progress_state(&engine->progress));
-	rounds.have_deferred |= engine->is_inline;
+	rounds.have_deferred |= run_by_replier(engine->run_by);
 	if (++rounds.count != rounds.until)
 		return 0;
 	if (rounds.completes)

@@ -182,7 +182,7 @@ static void progress_no_thread_sleeps_over_work(void **test)
 	assert_true(count > 10000);
 }
 
-/* Removes the actions from the cell, and replaces its wait unless `wait` is NONE. */
+/* Removes the actions from the cell. Replaces its wait, except with PROGRESS_WAIT_NONE. */
 static bool finds(enum progress state, enum progress_input input, unsigned int actions,
 		  enum progress_wait wait)
 {

@@ -487,25 +487,24 @@ static void roce_datagram_run_in_waiting_thread_reads_link_once(void **state)
 	struct link *link = be_silent(engine, &now_ns);
 
 	engine->progress.state = PROGRESS_THREAD;
-	engine->is_thread_turn = true;
+	engine->run_by = RUN_BY_THREAD;
 	WITH_LOCKS(engine, roce_link_is_readable(engine));
 	poll_often(engine, 3);
 	assert_int_equal(asked, 1);
-	engine->is_catching_up = true;
+	engine->run_by = RUN_BY_LATE_THREAD;
 	poll_often(engine, 1);
 	assert_int_equal(asked, 2);
-	engine->is_catching_up = false;
-	engine->is_thread_turn = false;
+	engine->run_by = RUN_BY_CALL;
 	poll_often(engine, 1);
 	assert_int_equal(asked, 3);
 	/* A thread in ibv_get_cq_event() does the same. */
-	engine->is_serving_turn = true;
+	engine->run_by = RUN_BY_SERVER;
 	poll_often(engine, 3);
 	assert_int_equal(asked, 3);
 	WITH_LOCKS(engine, roce_link_is_readable(engine));
 	poll_often(engine, 3);
 	assert_int_equal(asked, 4);
-	engine->is_serving_turn = false;
+	engine->run_by = RUN_BY_CALL;
 	engine->progress.state = PROGRESS_POLLED;
 	WITH_LOCKS(engine, roce_set_link(engine, link, clock_at, &now_ns));
 }

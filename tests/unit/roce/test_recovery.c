@@ -363,12 +363,10 @@ static void recovery_pending_responses_precede_timeout_in_waiting_thread(void **
 		peer_send(peer, ack, NULL, 0);
 		link->ops = &with_fd;
 		engine->progress.state = PROGRESS_THREAD;
-		engine->is_serving_turn = is_serving;
-		engine->is_thread_turn = !is_serving;
+		engine->run_by = is_serving ? RUN_BY_SERVER : RUN_BY_THREAD;
 		peer->world.now_ns += 10000 * MS;
 		world_turn(&peer->world);
-		engine->is_serving_turn = false;
-		engine->is_thread_turn = false;
+		engine->run_by = RUN_BY_CALL;
 		engine->progress.state = PROGRESS_POLLED;
 		link->ops = ops;
 		assert_int_equal(peer_counter(peer, ROCE_TIMEOUTS), 0);
