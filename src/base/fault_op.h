@@ -4,8 +4,8 @@
 
 /*
  * The operations for the condition `op` of fault rules: the word in a rule is the end of the
- * enumerator's name. The table of wire/opcode.c assigns them to packets, core/report/fault_points.c to
- * WRs. The words of MADs are in the order of enum cm_msg_type.
+ * enumerator's name. The table of wire/opcode.c assigns them to packets, core/report/fault_points.c
+ * to WRs. The words of MADs are in the order of enum cm_msg_type.
  */
 #define FAULT_OPS(OP)                                      \
 	OP(SEND)                                           \

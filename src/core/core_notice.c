@@ -29,6 +29,7 @@ void core_lose_daemon(struct engine *engine)
 		return;
 	log_warn("the daemon has exited: all devices of this process fail");
 	engine->is_fatal = true;
+	engine_progress_do(engine, progress_daemon_lost(&engine->progress));
 	failure_daemon_ended(engine);
 	moderation_flush(engine);
 	for (size_t i = 0; transports[i]; i++) {

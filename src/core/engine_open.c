@@ -22,7 +22,7 @@
 #include "core/engine/engine_watch.h"
 #include "core/engine/lock_check.h"
 #include "core/engine/transport.h"
-#include "core/engine/usage.h"
+#include "core/report/usage.h"
 #include "core/qp/xrc.h"
 #include "ipc/segment.h"
 
@@ -391,6 +391,7 @@ static void orphan_child(void)
 	making = NULL;
 	for (struct engine *engine = current; engine; engine = engine->older) {
 		engine->is_orphan = true;
+		(void)progress_forked(&engine->progress);
 		ipc_client_forget(&engine->client);
 		for (size_t i = 0; transports[i]; i++) {
 			if (transports[i]->disown)

@@ -77,7 +77,7 @@ struct segment_hdr {
 };
 
 /*
- * The counters of the process (core/engine/counters.h). Entries [0, end) have a name, such as
+ * The counters of the process (core/report/counters.h). Entries [0, end) have a name, such as
  * "local.retries".
  */
 #define SEGMENT_COUNTERS_MAX	   80
@@ -292,8 +292,8 @@ static inline uint32_t segment_qp_state(uint64_t word)
 
 /*
  * The conditions under which the peer may execute its RDMA and atomic operations itself. by_owner:
- * the owner must execute them, because it counts them (core/queue/comp_cntr.h), or because it is in RTR
- * and has to report the first one (IBV_EVENT_COMM_EST). path_mtu: enum ibv_mtu; 0: unknown.
+ * the owner must execute them, because it counts them (core/queue/comp_cntr.h), or because it is in
+ * RTR and has to report the first one (IBV_EVENT_COMM_EST). path_mtu: enum ibv_mtu; 0: unknown.
  */
 static inline uint32_t segment_onesided(bool by_owner, uint32_t path_mtu,
 					uint32_t max_dest_rd_atomic)

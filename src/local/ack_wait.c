@@ -10,8 +10,8 @@
 
 /*
  * An ACK is written to the FIFO at once, and a peer that is awake finds it. The doorbell for it
- * waits until the application replies, or has processed the message (core/queue/reply_wait.h). QPs whose
- * CQs have a channel belong to shard 0, so that engine.lock guards the list.
+ * waits until the application replies, or has processed the message (core/queue/reply_wait.h). QPs
+ * whose CQs have a channel belong to shard 0, so that engine.lock guards the list.
  */
 
 /* Without a doorbell the peer is this process. */
@@ -40,7 +40,7 @@ void local_ack_wait_begin(struct local_qp *lqp)
 		list_add_tail(&lqp->ack_node, &lqp->peer->waiting_acks);
 	lqp->peer->has_waiting_acks = true;
 	/* With direct wake-ups, the tick of the engine thread ends the wait. */
-	if (local->ack_timer.is_pending || engine->direct_wake.is_on)
+	if (local->ack_timer.is_pending || progress_has_wakes(progress_state(&engine->progress)))
 		return;
 	timer_add(&engine->timers, &local->ack_timer, clock_now_ns() + REPLY_WAIT_NS);
 	engine_timer_added(engine);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/util.h"
-#include "core/engine/counters.h"
+#include "core/report/counters.h"
 #include "core/device/device.h"
 #include "core/engine/lock_check.h"
 #include "core/qp/qp.h"

@@ -35,9 +35,9 @@ struct refusal {
 
 /*
  * A process to which this process is connected, or this process itself. QPs of different shards
- * (core/engine/shard.h) have FIFOs of their own, and therefore a peer of their own for each pair of shards
- * (peer_shard.c). Freed when the process has ended, no QP is bound to it and its last access to our
- * memory is over.
+ * (core/engine/shard.h) have FIFOs of their own, and therefore a peer of their own for each pair of
+ * shards (peer_shard.c). Freed when the process has ended, no QP is bound to it and its last access
+ * to our memory is over.
  */
 struct peer {
 	struct engine *engine;

@@ -13,10 +13,10 @@
 #include "local/ring.h"
 
 /*
- * The peers of shards (core/engine/shard.h). A process has one FIFO in each direction for each pair of
- * shards, because a FIFO has one writer and one reader, and each of them is guarded by the lock of
- * its shard. For the functions of this module, each of these pairs is a peer: they differ from the
- * peer of shard 0 only in that they have no datagrams, and in what belongs to it.
+ * The peers of shards (core/engine/shard.h). A process has one FIFO in each direction for each pair
+ * of shards, because a FIFO has one writer and one reader, and each of them is guarded by the lock
+ * of its shard. For the functions of this module, each of these pairs is a peer: they differ from
+ * the peer of shard 0 only in that they have no datagrams, and in what belongs to it.
  */
 
 static struct ring_shared *ring_of(const struct peer *peer, bool is_tx)

@@ -28,7 +28,7 @@ void local_shards_count(struct local *local);
 static inline bool peer_is_inline(const struct peer *peer)
 {
 	return peer->our_shard ? peer->engine->shards.each[peer->our_shard].is_inline :
-				 peer->engine->is_inline;
+				 run_by_replier(peer->engine->run_by);
 }
 
 #endif

@@ -3,7 +3,7 @@
 #include "core/report/failure_warn.h"
 #include "core/engine/lock_check.h"
 #include "core/queue/requester.h"
-#include "core/engine/usage.h"
+#include "core/report/usage.h"
 #include "local/counters.h"
 #include "local/qp.h"
 #include "local/requester.h"

@@ -92,7 +92,8 @@ enum cell_flags {
 	CELL_PLACED = 1 << 6,
 	CELL_WAKES =
 		1
-		<< 7, /* the sender adds the unit of the completion event (core/engine/direct_wake.h) */
+		/* the sender adds the unit of the completion event (core/engine/direct_wake.h) */
+		<< 7,
 };
 
 struct cell {

@@ -258,7 +258,7 @@ void local_drain(struct peer *peer)
 static uint32_t foreign_cells(const struct engine *engine, uint32_t shard)
 {
 	/* Peers of other users are in shard 0. */
-	if (shard > 0 || (engine->is_catching_up && !engine->is_thread_turn))
+	if (shard > 0 || engine->run_by == RUN_BY_CATCH_UP)
 		return UINT32_MAX;
 	return RUN_FOREIGN_CELLS;
 }
@@ -317,7 +317,7 @@ static unsigned int local_run_shards(struct engine *engine)
 	if (!engine->shards.are_open)
 		return 0;
 	for (uint32_t i = 1; i < SHARDS; i++) {
-		engine->shards.each[i].is_inline = engine->is_inline;
+		engine->shards.each[i].is_inline = run_by_replier(engine->run_by);
 		done += local_run_shard(engine, i);
 		engine->shards.each[i].is_inline = false;
 	}

@@ -16,7 +16,7 @@
 #include "core/queue/comp_cntr.h"
 #include "core/engine/lock_check.h"
 #include "core/engine/transport.h"
-#include "core/engine/usage.h"
+#include "core/report/usage.h"
 #include "local/local.h"
 #include "local/share.h"
 

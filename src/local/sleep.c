@@ -16,7 +16,7 @@ void local_finish_turn(struct peer *peer)
 {
 	if (peer->has_sent)
 		peer_ring_doorbell(peer);
-	if (!peer_has_leftover(peer) || peer->engine->is_polled)
+	if (!peer_has_leftover(peer) || engine_is_polled(peer->engine))
 		return;
 	atomic_store(&peer->tx.shared->writer_waits, 1);
 	atomic_thread_fence(memory_order_seq_cst);

@@ -4,7 +4,7 @@
 #include "core/queue/qp_error.h"
 #include "core/queue/requester.h"
 #include "core/queue/sge.h"
-#include "core/engine/usage.h"
+#include "core/report/usage.h"
 #include "core/queue/wq.h"
 #include "roce/qp.h"
 

@@ -372,7 +372,8 @@ bool response_may_wait(struct roce_qp *rqp)
 	bool awaits_reply = is_only_ack && ack_waits(rqp);
 
 	rqp->rx.has_waited = awaits_reply ||
-			     (is_only_ack && rqp->roce->engine->is_inline && !rqp->rx.has_waited);
+			     (is_only_ack && run_by_replier(rqp->roce->engine->run_by) &&
+			      !rqp->rx.has_waited);
 	if (awaits_reply)
 		ack_wait_begin(rqp->roce);
 	return rqp->rx.has_waited;

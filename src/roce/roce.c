@@ -216,7 +216,8 @@ static int open_xrc_target(struct roce_qp *rqp)
 static void push_out(struct roce *roce)
 {
 	roce_requester_flush(roce);
-	if (!list_is_empty(&roce->sending) && !roce->batch.is_held && !roce->engine->is_polled)
+	if (!list_is_empty(&roce->sending) && !roce->batch.is_held &&
+	    !engine_is_polled(roce->engine))
 		engine_wake(roce->engine);
 }
 

@@ -119,11 +119,11 @@ static bool is_time_to_look(struct roce *roce)
 static bool thread_has_looked(const struct roce *roce)
 {
 	const struct engine *engine = roce->engine;
-	bool waits = engine->is_serving_turn ||
-		     (engine->is_thread_turn && engine_thread_waits(engine));
+	bool waits = run_by_server(engine->run_by) ||
+		     (run_by_thread(engine->run_by) && engine_thread_waits(engine));
 
-	return waits && !engine->is_catching_up && !roce->is_link_readable && !roce->has_more &&
-	       link_fd(roce->link) >= 0;
+	return waits && !run_by_late(engine->run_by) && !roce->is_link_readable &&
+	       !roce->has_more && link_fd(roce->link) >= 0;
 }
 
 static int roce_look(struct roce *roce, struct link_rx *rx)
@@ -154,7 +154,7 @@ __attribute__((noinline)) static unsigned int roce_run_link(struct roce *roce)
 	int n;
 
 	/* A run by the engine thread does not show that the application polls. */
-	if (!engine->is_thread_turn)
+	if (!run_by_thread(engine->run_by))
 		batch_on_run(roce);
 	n = roce_look(roce, rx);
 	if (n <= 0 && !roce->batch.count && list_is_empty(&roce->responding) &&
@@ -203,7 +203,8 @@ static bool has_due_response(const struct roce *roce)
 	const struct roce_qp *rqp;
 
 	list_for_each_entry(rqp, &roce->responding, response_node) {
-		if (!rqp->rx.has_waited || (!roce->engine->is_inline && !ack_waits(rqp)))
+		if (!rqp->rx.has_waited ||
+		    (!run_by_replier(roce->engine->run_by) && !ack_waits(rqp)))
 			return true;
 	}
 	return false;

@@ -120,7 +120,8 @@ static bool vendor_ack_must_wait(struct roce *roce, const struct qp *qp,
 								  PACE_WINDOW_MAX_PKTS;
 	uint32_t slot = ack->qpn % VENDOR_ACK_SHORT_QPNS;
 
-	if (!ack->needs_recv || rq->head - rq->tail >= enough || roce->engine->is_inline)
+	if (!ack->needs_recv || rq->head - rq->tail >= enough ||
+	    run_by_replier(roce->engine->run_by))
 		return false;
 	if (roce->vendor_acks.brief[slot].qpn == ack->qpn &&
 	    roce->now_ns < roce->vendor_acks.brief[slot].until_ns)

@@ -2,8 +2,8 @@
 #include "roce/xrc_forward.h"
 
 /*
- * The user of core/qp/xrc_forward.h: passes its messages to the XRC target QPs and executors of this
- * process.
+ * The user of core/qp/xrc_forward.h: passes its messages to the XRC target QPs and executors of
+ * this process.
  */
 
 int roce_xrc_open(struct roce_xrc *xrc)

@@ -13,10 +13,10 @@
 #include "roce/xrc_forward_state.h"
 
 /*
- * XRC target QPs whose requests refer to SRQs of other processes of this host (core/qp/xrc_forward.h,
- * ADR 0020). The process of the XRC target QP checks the PSN of each request and forwards a request
- * to the process that owns the SRQ, the executor. The executor has a roce_qp that executes requests
- * and sends responses on behalf of the target QP.
+ * XRC target QPs whose requests refer to SRQs of other processes of this host
+ * (core/qp/xrc_forward.h, ADR 0020). The process of the XRC target QP checks the PSN of each
+ * request and forwards a request to the process that owns the SRQ, the executor. The executor has a
+ * roce_qp that executes requests and sends responses on behalf of the target QP.
  *
  * An ACK acknowledges all preceding PSNs, so only one process executes requests at any time. A
  * burst is a sequence of requests that are forwarded to one executor. It begins when the target QP

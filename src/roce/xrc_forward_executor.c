@@ -4,7 +4,7 @@
 
 #include "core/device/device.h"
 #include "core/qp/qp.h"
-#include "core/engine/usage.h"
+#include "core/report/usage.h"
 #include "core/qp/xrc.h"
 #include "roce/xrc_forward.h"
 

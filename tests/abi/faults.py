@@ -25,7 +25,9 @@ def listed():
 
 def passed():
     """The names in the libraries: a string, or that of the function around."""
-    for path in sorted(sum((glob.glob(os.path.join(ROOT, "src", part, "*.c")) for part in ("core", "rdmacm")), [])):
+    paths = [path for part in ("core", "rdmacm")
+             for path in glob.glob(os.path.join(ROOT, "src", part, "**", "*.c"), recursive=True)]
+    for path in sorted(paths):
         function = None
         with open(path, encoding="utf-8") as file:
             for line in file:

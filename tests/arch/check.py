@@ -55,7 +55,7 @@ MAY_REACH = {
         "ipc/client.h": CONNECTION,
         "ipc/queue.h": CONNECTION,
         "profile/profile.h": PROFILE,
-        "ipc/segment.h": "core/engine/usage.h: the numbers of a QP that usrdma top shows are in the segment",
+        "ipc/segment.h": "core/report/usage.h: the numbers of a QP that usrdma top shows are in the segment",
     },
     "local": {
         "profile/profile.h": PROFILE,

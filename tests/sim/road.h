@@ -5,9 +5,9 @@
 #include "world.h"
 
 /*
- * The channel (road) for XRC messages between processes of one simulated host (core/qp/xrc_forward.h).
- * It replaces the FIFOs of local/: it preserves the order between two processes, loses no message,
- * delays messages, and has a limited capacity.
+ * The channel (road) for XRC messages between processes of one simulated host
+ * (core/qp/xrc_forward.h). It replaces the FIFOs of local/: it preserves the order between two
+ * processes, loses no message, delays messages, and has a limited capacity.
  */
 struct road;
 

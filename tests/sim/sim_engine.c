@@ -42,7 +42,7 @@ void sim_engine_open(struct engine *engine, uint32_t slot)
 	engine->client.fd = -1;
 	/* No thread sleeps: world_step() processes the timers. */
 	engine->watches.timer_armed_ns = 0;
-	engine->is_polled = true;
+	engine->progress.state = PROGRESS_POLLED;
 	timer_heap_init(&engine->timers);
 	engine_init_lists(engine);
 	datagrams_init(&engine->datagrams);

@@ -93,6 +93,13 @@ static void spin_leave(struct engine *engine, bool has_completion)
 	engine_unlock(engine);
 }
 
+static bool ticks_while_spinning(const struct engine *engine)
+{
+	enum progress state = progress_state(&engine->progress);
+
+	return progress_has_wakes(state) || progress_spins_alone(state);
+}
+
 /*
  * Runs the transports once. Acknowledgements wait for the application's reply only if the engine
  * thread ticks, which ends their wait.
@@ -101,7 +108,7 @@ static void spin_run(struct engine *engine)
 {
 	if (!biased_lock_try(&engine->lock))
 		return;
-	if (engine_may_serve(engine) && (engine->direct_wake.is_on || engine->serve.external_spins))
+	if (engine_may_serve(engine) && ticks_while_spinning(engine))
 		engine_run_before_reply(engine);
 	else if (engine_may_serve(engine))
 		engine_run(engine);
@@ -164,7 +171,7 @@ static bool spin_until(struct engine *engine, struct cq *cq, struct spin *spin, 
 /* The thread sleeps without a spin, after one that was alone. */
 static void end_spin_alone(struct engine *engine)
 {
-	if (!atomic_load_explicit(&engine->serve.external_spins, memory_order_relaxed))
+	if (!progress_spins_alone(progress_state(&engine->progress)))
 		return;
 	engine_lock(engine);
 	prepare_to_sleep(engine);

@@ -9,8 +9,8 @@
  * with ibv_req_notify_cq(), and polls it until it is empty, so that it misses no completion. Its
  * thread is then about to sleep. This last poll spins (docs/adr/0065): it runs the transports again
  * and again for a short time, as a thread does in ibv_get_cq_event() before it sleeps
- * (core/engine/engine_serve.c). It does not spin if the thread has another event to process that the
- * library knows of.
+ * (core/engine/engine_serve.c). It does not spin if the thread has another event to process that
+ * the library knows of.
  */
 
 struct cq;

@@ -87,7 +87,8 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibchannel)
 	direct_wake_forget(channel);
 	engine->serve.set_count -= channel->set.epoll_fd >= 0;
 	watch_set_close(engine, &channel->set);
-	engine->serve.external_channels -= channel->is_external;
+	if (channel->is_external)
+		progress_channel_ends(&engine->progress);
 	context_put(context);
 	engine_unlock(engine);
 	/* The child of a fork() does not have the parent's threads. */

@@ -7,10 +7,15 @@
 #include "core/object/cq_turns.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
-#include "core/engine/usage.h"
+#include "core/report/usage.h"
 
 /* Without a message for this time, direct wake-ups go off. One tick of the engine thread. */
 #define REST_NS 1000000u
+
+static bool is_on(const struct engine *engine)
+{
+	return progress_has_wakes(progress_state(&engine->progress));
+}
 
 void direct_wake_init(struct engine *engine)
 {
@@ -100,9 +105,7 @@ bool promise_keeps(struct engine *engine, struct comp_channel *channel)
 	if (wake->promised != channel)
 		return false;
 	wake->promised = NULL;
-	/* Another thread serves, and the engine thread may wait without a tick. */
-	if (!wake->is_on)
-		engine_wake_late(engine);
+	engine_progress_do(engine, progress_unit_promised(&engine->progress));
 	if (!list_is_linked(&channel->promise_node))
 		list_add_tail(&channel->promise_node, &wake->unchecked);
 	return true;
@@ -130,7 +133,7 @@ bool direct_wake_run(struct engine *engine, struct comp_channel *channel, bool *
 	cq_turn_ends(&channel->turns);
 	engine_will_block(engine);
 	engine_lock(engine);
-	may_run = wake->is_on && engine_may_serve(engine);
+	may_run = is_on(engine) && engine_may_serve(engine);
 	if (may_run) {
 		atomic_fetch_add_explicit(&wake->turns, 1, memory_order_relaxed);
 		if (engine_turn(engine))
@@ -160,13 +163,7 @@ static void tell_peers(struct engine *engine)
 	const struct direct_wake *wake = &engine->direct_wake;
 
 	if (engine->segment.cqs)
-		atomic_store(&engine->segment.cqs->takes_wakes, wake->is_on && !wake->pauses);
-}
-
-static void direct_wake_turn(struct engine *engine, bool is_on)
-{
-	engine->direct_wake.is_on = is_on;
-	tell_peers(engine);
+		atomic_store(&engine->segment.cqs->takes_wakes, is_on(engine) && !wake->pauses);
 }
 
 void direct_wake_pause(struct engine *engine)
@@ -183,7 +180,7 @@ void direct_wake_resume(struct engine *engine)
 		tell_peers(engine);
 }
 
-enum direct_wake_rest direct_wake_rest(struct engine *engine)
+enum progress_input direct_wake_look(struct engine *engine)
 {
 	struct direct_wake *wake = &engine->direct_wake;
 	bool is_new = wake->messages != wake->messages_seen;
@@ -191,8 +188,8 @@ enum direct_wake_rest direct_wake_rest(struct engine *engine)
 
 	engine_assert_locked(engine);
 	/* Peers may have promised units of messages that were executed afterwards. */
-	if (!is_new && !wake->is_on && list_is_empty(&wake->unchecked))
-		return DIRECT_WAKE_OFF;
+	if (!is_new && !is_on(engine) && list_is_empty(&wake->unchecked))
+		return PROGRESS_IN_WAKES_OVER;
 	now_ns = clock_now_ns();
 	if (now_ns - wake->check_ns >= REST_NS) {
 		wake->check_ns = now_ns;
@@ -201,20 +198,29 @@ enum direct_wake_rest direct_wake_rest(struct engine *engine)
 	wake->messages_seen = wake->messages;
 	if (is_new) {
 		wake->message_ns = now_ns;
-		direct_wake_turn(engine, true);
-	} else if (now_ns - wake->message_ns >= REST_NS && list_is_empty(&wake->unchecked)) {
-		direct_wake_end(engine);
-		return DIRECT_WAKE_ENDED;
+		return PROGRESS_IN_WAKES_NEW;
 	}
-	return DIRECT_WAKE_TICK;
+	if (now_ns - wake->message_ns >= REST_NS && list_is_empty(&wake->unchecked))
+		return PROGRESS_IN_WAKES_OVER;
+	return PROGRESS_IN_WAKES_PENDING;
 }
 
-bool direct_wake_end(struct engine *engine)
+enum progress_input direct_wake_check(const struct engine *engine)
 {
 	engine_assert_locked(engine);
-	if (!engine->direct_wake.is_on && list_is_empty(&engine->direct_wake.unchecked))
-		return false;
-	direct_wake_turn(engine, false);
+	return list_is_empty(&engine->direct_wake.unchecked) ? PROGRESS_IN_WAKES_OVER :
+							       PROGRESS_IN_WAKES_PENDING;
+}
+
+void direct_wake_begin(struct engine *engine)
+{
+	engine_assert_locked(engine);
+	tell_peers(engine);
+}
+
+void direct_wake_end(struct engine *engine)
+{
+	engine_assert_locked(engine);
+	tell_peers(engine);
 	check_promises(&engine->direct_wake, true);
-	return true;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "core/engine/progress_state.h"
 
 struct comp_channel;
 struct cq;
@@ -31,7 +32,6 @@ struct engine;
  * Guarded by engine.lock.
  */
 struct direct_wake {
-	bool is_on;
 	unsigned int pauses; /* threads that have called direct_wake_pause() */
 	atomic_uint
 		turns; /* of threads that were woken; the engine thread reads it without the lock */
@@ -97,21 +97,19 @@ bool direct_wake_run(struct engine *engine, struct comp_channel *channel, bool *
 void direct_wake_pause(struct engine *engine);
 void direct_wake_resume(struct engine *engine);
 
-/* What the engine thread waits for if no thread serves. */
-enum direct_wake_rest {
-	DIRECT_WAKE_OFF,
-	DIRECT_WAKE_ENDED, /* another turn is necessary before the thread waits for messages */
-	DIRECT_WAKE_TICK,
-};
-
-/* To be called once in each turn of the engine thread. engine.lock held. */
-enum direct_wake_rest direct_wake_rest(struct engine *engine);
+/*
+ * The answers to PROGRESS_DO_LOOK and PROGRESS_DO_CHECK (core/engine/progress_state.h). The first
+ * one also checks promises once in REST_NS. engine.lock held.
+ */
+enum progress_input direct_wake_look(struct engine *engine);
+enum progress_input direct_wake_check(const struct engine *engine);
 
 /*
- * Turns direct wake-ups off. Returns whether they were on; then another turn of the engine thread
- * is necessary. engine.lock held.
+ * engine.progress has entered or left a state with direct wake-ups: peers see it. The second one
+ * also checks promises. engine.lock held.
  */
-bool direct_wake_end(struct engine *engine);
+void direct_wake_begin(struct engine *engine);
+void direct_wake_end(struct engine *engine);
 
 /*
  * For the engine thread, without the lock: whether woken threads have run the transports since the

@@ -23,8 +23,10 @@
 #include "core/report/failure.h"
 #include "core/engine/lock_check.h"
 #include "core/object/objects.h"
+#include "core/engine/progress.h"
+#include "core/engine/run_by.h"
 #include "core/engine/shard.h"
-#include "core/engine/usage.h"
+#include "core/report/usage.h"
 #include "core/engine/wake.h"
 #include "core/qp/xrc.h"
 #include "core/qp/xrc_forward.h"
@@ -45,7 +47,8 @@
  * Progress: a thread that finds a CQ empty runs the transports inline (engine_poll). While the
  * application polls, the engine thread only ticks; it runs the transports when no thread polls.
  * Peers ring the doorbell only on request (transport.sleep). Doorbells are requested unless the
- * application is spinning.
+ * application is spinning. `progress` states which threads run the transports
+ * (core/engine/progress_state.h).
  */
 struct engine {
 	struct biased_lock lock; /* shard.h */
@@ -96,23 +99,14 @@ struct engine {
 	uint64_t polled_ns;
 	atomic_uint poll_streak; /* polls of an empty CQ since the last call that may block */
 	atomic_uint spin_shift;	 /* see SPIN_POLLS; written by the thread */
-	bool is_inline;	     /* run() is called by a thread that will poll again or reply soon */
-	bool is_thread_turn; /* run() is called in a turn of the engine thread */
-	/*
-	 * run() is called by a thread that waits for the descriptors before or after it
-	 * (engine_serve.h)
-	 */
-	bool is_serving_turn;
+	enum run_by run_by;
 	/*
 	 * run() left work of other users' processes, which must not make the threads of this one
 	 * wait for the lock
 	 */
 	bool has_foreign_rest;
-	/* run() leaves nothing for the application's reply (engine_catch_up()) */
-	bool is_catching_up;
 	uint8_t unused_after[64];
-	/* doorbells are off; the thread ticks to detect the end of polling */
-	atomic_bool is_polled;
+	struct progress_now progress;
 	struct list_head discards; /* struct discard (discard.h) */
 	struct engine_serve serve;
 	struct direct_wake direct_wake;
@@ -229,10 +223,12 @@ static inline int engine_usable(const struct engine *engine)
  */
 static inline bool engine_ticks(const struct engine *engine)
 {
+	enum progress state = progress_state(&engine->progress);
+
 	engine_assert_locked(engine);
-	return engine->is_polled || engine->direct_wake.is_on ||
-	       (engine->serve.is_thread_away && !engine->serve.is_parked &&
-		!engine_serve_has_external(&engine->serve));
+	return progress_is_polled(state) || progress_has_wakes(state) ||
+	       (progress_is_in(state, PROGRESS_BIT(TICKS) | PROGRESS_BIT(SPIN)) &&
+		!progress_has_external(&engine->progress));
 }
 
 /*
@@ -242,7 +238,20 @@ static inline bool engine_ticks(const struct engine *engine)
 static inline bool engine_thread_waits(const struct engine *engine)
 {
 	engine_assert_locked(engine);
-	return engine->has_thread && !engine->is_polled && !engine->serve.is_thread_away;
+	return progress_thread_waits(progress_state(&engine->progress));
+}
+
+/* The application is considered polling: no doorbells are requested. */
+static inline bool engine_is_polled(const struct engine *engine)
+{
+	return progress_is_polled(progress_state(&engine->progress));
+}
+
+/* Whether a thread that begins to wait may run the transports itself. engine.lock held. */
+static inline bool engine_may_serve(const struct engine *engine)
+{
+	engine_assert_locked(engine);
+	return progress_may_serve(progress_state(&engine->progress));
 }
 
 /*
@@ -316,8 +325,8 @@ bool engine_turn(struct engine *engine);
 /*
  * As engine_turn(), for a thread that returns to the application, which may reply: doorbells and
  * packets that only acknowledge wait for the next call that sends or runs the transports
- * (is_inline). Unless others_wait, no doorbells are requested: the thread will poll, or the tick of
- * the engine thread finds further messages.
+ * (run_by_replier()). Unless others_wait, no doorbells are requested: the thread will poll, or the
+ * tick of the engine thread finds further messages.
  */
 bool engine_turn_before_reply(struct engine *engine, bool others_wait);
 
@@ -330,8 +339,12 @@ void engine_run(struct engine *engine);
 /* The same; acknowledgements wait as in engine_turn_before_reply(). */
 void engine_run_before_reply(struct engine *engine);
 
-/* Requests no doorbells from the peers, until the next turn. engine.lock held. */
-void engine_stop_doorbells(struct engine *engine);
+/*
+ * Carries out the actions of a cell of the table (core/engine/progress.h), except PROGRESS_DO_LOOK
+ * and PROGRESS_DO_CHECK, to which only the engine thread replies. engine.lock held; all locks for
+ * PROGRESS_DO_REQUEST_DOORBELLS.
+ */
+void engine_progress_do(struct engine *engine, struct progress_cell cell);
 
 /*
  * The application is about to block (ibv_req_notify_cq, ibv_get_cq_event): requests doorbells from

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "core/core_notice.h"
-#include "core/engine/counters.h"
+#include "core/report/counters.h"
 #include "core/engine/engine.h"
 #include "core/engine/engine_watch.h"
 #include "core/engine/lock_check.h"

@@ -82,7 +82,7 @@ void engine_timer_added(struct engine *engine)
 	struct itimerspec when = {0};
 
 	/* The polling application and the periodic tick of the engine thread run the timers. */
-	if (engine->is_polled || next_ns >= engine->watches.timer_armed_ns)
+	if (engine_is_polled(engine) || next_ns >= engine->watches.timer_armed_ns)
 		return;
 	when.it_value.tv_sec = (time_t)(next_ns / CLOCK_NS_PER_S);
 	when.it_value.tv_nsec = (long)(next_ns % CLOCK_NS_PER_S);
@@ -105,20 +105,6 @@ static void try_expire_timers(struct engine *engine)
 	engine_unlock(engine);
 }
 
-void engine_stop_doorbells(struct engine *engine)
-{
-	engine_assert_locked(engine);
-	sleep_transports(engine, false);
-}
-
-/* Turns the doorbells off. The engine thread begins to tick. */
-static void begin_polling(struct engine *engine)
-{
-	engine->is_polled = true;
-	engine_stop_doorbells(engine);
-	engine_wake(engine);
-}
-
 /* Returns the number of polls since the last call that may block. */
 static unsigned int count_poll(struct engine *engine)
 {
@@ -132,8 +118,8 @@ static unsigned int count_poll(struct engine *engine)
 
 static void begin_polling_if_due(struct engine *engine, unsigned int streak)
 {
-	if (streak >= SPIN_POLLS << spin_shift(engine) && !engine->is_polled && engine->has_thread)
-		begin_polling(engine);
+	if (streak >= SPIN_POLLS << spin_shift(engine) && !engine_is_polled(engine))
+		engine_progress_do(engine, progress_polls_long(&engine->progress));
 }
 
 void engine_expect_polls(struct engine *engine)
@@ -156,9 +142,9 @@ void engine_poll(struct engine *engine, uint32_t shards)
 		begin_polling_if_due(engine, streak);
 		if (streak % TIMER_POLLS == 0)
 			are_timers_due = poll_timers(engine);
-		engine->is_inline = engine->is_polled;
+		engine->run_by = engine_is_polled(engine) ? RUN_BY_REPLIER : RUN_BY_CALL;
 		run_transports(engine);
-		engine->is_inline = false;
+		engine->run_by = RUN_BY_CALL;
 		if (__builtin_expect(engine->shards.are_open, 0) &&
 		    (shards > 1 || streak % SHARD_POLLS == 0))
 			shards_run_idle(engine);
@@ -176,11 +162,13 @@ void engine_poll(struct engine *engine, uint32_t shards)
 
 void engine_catch_up(struct engine *engine)
 {
+	enum run_by before = engine->run_by;
+
 	engine_assert_locked(engine);
-	engine->is_catching_up = true;
+	engine->run_by = RUN_BY_CATCH_UP;
 	for (int i = 0; i < CATCH_UP_TURNS && run_transports(engine); i++)
 		;
-	engine->is_catching_up = false;
+	engine->run_by = before;
 }
 
 /*
@@ -200,6 +188,23 @@ static void engine_progress_go_to_sleep(struct engine *engine)
 	}
 }
 
+void engine_progress_do(struct engine *engine, struct progress_cell cell)
+{
+	engine_assert_locked(engine);
+	if (cell.actions & PROGRESS_DO_STOP_DOORBELLS)
+		sleep_transports(engine, false);
+	if (cell.actions & PROGRESS_DO_REQUEST_DOORBELLS) {
+		engine_timer_added(engine);
+		engine_progress_go_to_sleep(engine);
+	}
+	if (cell.actions & PROGRESS_DO_BEGIN_WAKES)
+		direct_wake_begin(engine);
+	if (cell.actions & PROGRESS_DO_END_WAKES)
+		direct_wake_end(engine);
+	if (cell.actions & PROGRESS_DO_WAKE_THREAD)
+		engine_wake_late(engine);
+}
+
 void engine_will_block(struct engine *engine)
 {
 	atomic_store_explicit(&engine->poll_streak, 0, memory_order_relaxed);
@@ -208,14 +213,10 @@ void engine_will_block(struct engine *engine)
 	 * thread that begins to poll at the same time has the effect of one that begins after this
 	 * call.
 	 */
-	if (!engine->is_polled)
+	if (!engine_is_polled(engine))
 		return;
 	engine_lock(engine);
-	if (engine->is_polled && !engine->is_orphan && !engine->is_fatal) {
-		engine->is_polled = false;
-		engine_timer_added(engine);
-		engine_progress_go_to_sleep(engine);
-	}
+	engine_progress_do(engine, progress_will_block(&engine->progress));
 	engine_unlock(engine);
 }
 
@@ -241,25 +242,26 @@ void engine_run(struct engine *engine)
 
 void engine_run_before_reply(struct engine *engine)
 {
-	engine->is_inline = true;
+	engine->run_by = RUN_BY_REPLIER;
 	run_transports(engine);
-	engine->is_inline = false;
+	engine->run_by = RUN_BY_CALL;
 }
 
 bool engine_turn_before_reply(struct engine *engine, bool others_wait)
 {
+	enum run_by before = engine->run_by;
 	bool is_busy = true;
 
 	engine_expire_timers(engine);
 	engine_timer_added(engine);
 	/* Another round without new work would send the acknowledgements. */
-	engine->is_inline = true;
+	engine->run_by = before == RUN_BY_SERVER ? RUN_BY_SERVER_REPLIER : RUN_BY_REPLIER;
 	engine->has_foreign_rest = false;
 	for (int round = 0; round < RUN_ROUNDS && is_busy && !engine->has_foreign_rest; round++) {
 		run_transports(engine);
 		is_busy = others_wait && sleep_transports(engine, true);
 	}
-	engine->is_inline = false;
+	engine->run_by = before;
 	return is_busy;
 }
 

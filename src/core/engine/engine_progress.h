@@ -6,7 +6,7 @@
 
 #include "core/engine/engine.h"
 
-/* When the application is considered polling, for engine_progress.c and engine_thread.c. */
+/* For engine_progress.c and engine_thread.c: when the application is considered polling. */
 
 /*
  * Number of polls of an empty CQ after which the application is considered spinning: doorbells go
@@ -24,5 +24,8 @@ static inline unsigned int spin_shift(struct engine *engine)
 {
 	return atomic_load_explicit(&engine->spin_shift, memory_order_relaxed);
 }
+
+/* The end of a turn of the engine thread: what it has to wait for. engine.lock held. */
+enum progress_wait engine_thread_rest(struct engine *engine);
 
 #endif

@@ -20,54 +20,10 @@
 
 #define EVENTS 4
 
-static const enum engine_rest rest_of_wakes[] = {
-	[DIRECT_WAKE_OFF] = ENGINE_REST_ALL,
-	[DIRECT_WAKE_ENDED] = ENGINE_REST_AGAIN,
-	[DIRECT_WAKE_TICK] = ENGINE_REST_ALL_TICK,
-};
-
 bool engine_serve_may_spin_alone(const struct engine *engine)
 {
-	const struct engine_serve *serve = &engine->serve;
-
 	engine_assert_locked(engine);
-	return serve->external_channels == 1 && !serve->external_waits && !serve->servers &&
-	       !engine->shards.are_open;
-}
-
-/* Whether an application waits by other means, or may do so at any time. */
-static bool waits_elsewhere(const struct engine *engine)
-{
-	const struct engine_serve *serve = &engine->serve;
-	bool spins = serve->external_spins && engine_serve_may_spin_alone(engine) &&
-		     !engine->direct_wake.is_on;
-
-	return engine_serve_has_external(serve) && !spins;
-}
-
-enum engine_rest engine_serve_rest(struct engine *engine)
-{
-	struct engine_serve *serve = &engine->serve;
-	bool is_changed = serve->changes != serve->changes_seen;
-
-	engine_assert_locked(engine);
-	serve->changes_seen = serve->changes;
-	/* No spin has begun since the last tick. */
-	if (!is_changed)
-		serve->external_spins = false;
-	serve->is_parked = serve->servers && !is_changed;
-	serve->is_thread_away = serve->servers || (is_changed && !waits_elsewhere(engine));
-	if (!serve->is_thread_away)
-		return rest_of_wakes[direct_wake_rest(engine)];
-	if (direct_wake_end(engine))
-		return ENGINE_REST_AGAIN;
-	return serve->is_parked ? ENGINE_REST_PARKED : ENGINE_REST_TICK;
-}
-
-bool engine_may_serve(const struct engine *engine)
-{
-	engine_assert_locked(engine);
-	return engine->has_thread && !engine->is_polled && !engine->is_fatal && !engine->is_orphan;
+	return progress_waits_for_one_channel(&engine->progress) && !engine->shards.are_open;
 }
 
 static bool may_serve(struct engine *engine, struct comp_channel *channel)
@@ -92,38 +48,21 @@ void engine_serve_set_external(struct engine *engine, struct comp_channel *chann
 	if (channel->is_external == is_external)
 		return;
 	channel->is_external = is_external;
-	engine->serve.external_channels += is_external ? 1 : -1u;
-	engine->serve.external_spins = false;
+	engine_progress_do(engine, progress_channel_changes(&engine->progress, is_external));
 	direct_wake_set_external(engine, channel, is_external);
 }
 
 void engine_serve_enter(struct engine *engine)
 {
-	struct engine_serve *serve = &engine->serve;
-
 	engine_assert_locked(engine);
-	serve->servers++;
-	serve->external_spins = false;
-	serve->changes++;
-	if (!serve->is_thread_away)
-		engine_wake(engine);
+	engine_progress_do(engine, progress_server_enters(&engine->progress));
 }
 
-/*
- * Acknowledgements may wait for the reply of this thread, so that the engine thread must tick even
- * if other threads serve. It must run the transports at once if the application of another channel
- * waits by other means. engine.lock held.
- */
+/* engine.lock held. */
 static void serve_leave(struct engine *engine)
 {
-	struct engine_serve *serve = &engine->serve;
-
 	engine_assert_locked(engine);
-	serve->servers--;
-	serve->changes++;
-	if (serve->is_parked || !serve->is_thread_away ||
-	    (!serve->servers && engine_serve_has_external(serve)))
-		engine_wake_late(engine);
+	engine_progress_do(engine, progress_server_leaves(&engine->progress));
 }
 
 void engine_serve_leave(void *arg)
@@ -164,7 +103,7 @@ static bool has_own(const struct epoll_event *events, int n)
 /*
  * Runs the transports after doorbells. Returns 0 and takes a unit of the channel if there is one:
  * the thread then returns to the application, which may reply, so that doorbells and packets that
- * only acknowledge wait for the reply (engine.is_inline). -EAGAIN: no event, they were sent; -EIO:
+ * only acknowledge wait for the reply (run_by_replier()). -EAGAIN: no event, they were sent; -EIO:
  * the engine became unusable, and its events are posted, or another thread polls. The polling
  * thread and the tick of the engine thread then run the transports and the timers.
  */
@@ -180,15 +119,15 @@ static int serve_turn(struct served_wait *wait, const struct epoll_event *events
 	for (int i = 0; i < n; i++)
 		engine_watch_dispatch(engine, events[i].data.u64);
 	*is_busy = false;
-	if (!engine->is_polled && !engine->is_fatal && !engine->is_orphan) {
-		engine->is_serving_turn = true;
-		*is_busy = engine_turn_before_reply(engine, engine->serve.servers > 1);
+	if (engine_may_serve(engine)) {
+		engine->run_by = RUN_BY_SERVER;
+		*is_busy = engine_turn_before_reply(engine, engine->progress.servers > 1);
 		ret = channel_take_due(wait->channel) ? 0 : -EAGAIN;
 		if (ret)
 			*is_busy = engine_turn(engine);
 		else if (*is_busy)
 			engine_wake_late(engine);
-		engine->is_serving_turn = false;
+		engine->run_by = RUN_BY_CALL;
 	}
 	if (!ret) {
 		serve_leave(engine);
@@ -232,17 +171,14 @@ static int serve_until(struct served_wait *wait, bool is_busy)
 /* The engine thread then leaves the doorbells of peers to the thread that polls. */
 static bool serve_spin_begin(struct engine *engine, struct comp_channel *channel, struct spin *spin)
 {
-	struct engine_serve *serve = &engine->serve;
 	bool spins;
 
 	if (!spin_begin(spin, clock_now_ns(), 0, SERVE_SHORT_WAITS_MAX))
 		return false;
 	engine_lock(engine);
-	spins = !engine_serve_has_external(serve) && may_serve(engine, channel);
+	spins = !progress_has_external(&engine->progress) && may_serve(engine, channel);
 	if (spins) {
-		serve->changes++;
-		if (!serve->is_thread_away)
-			engine_wake_late(engine);
+		engine_progress_do(engine, progress_serve_spin_begins(&engine->progress));
 		channel_spin_begin(channel);
 	}
 	engine_unlock(engine);
@@ -260,7 +196,7 @@ static bool serve_spin_run(struct engine *engine, struct comp_channel *channel)
 
 	if (!biased_lock_try(&engine->lock))
 		return false;
-	if (!engine->is_polled && !engine->is_fatal && !engine->is_orphan) {
+	if (engine_may_serve(engine)) {
 		engine_run_before_reply(engine);
 		has_event = channel_take_due(channel);
 	}
@@ -268,19 +204,15 @@ static bool serve_spin_run(struct engine *engine, struct comp_channel *channel)
 	return has_event;
 }
 
+/*
+ * If the engine thread is parked, because another thread serves since then, it is woken:
+ * acknowledgements may wait for a reply, as in engine_serve_leave().
+ */
 static void serve_spin_end(struct engine *engine, struct comp_channel *channel)
 {
-	struct engine_serve *serve = &engine->serve;
-
 	engine_lock(engine);
 	channel_spin_end(channel);
-	serve->changes++;
-	/*
-	 * Another thread serves since then. Acknowledgements may wait for a reply, as in
-	 * engine_serve_leave().
-	 */
-	if (serve->is_parked)
-		engine_wake_late(engine);
+	engine_progress_do(engine, progress_serve_spin_ends(&engine->progress));
 	engine_unlock(engine);
 }
 
@@ -316,9 +248,9 @@ static int begin(struct engine *engine, struct comp_channel *channel, bool is_bl
 	*serves = is_blocking && may_serve(engine, channel);
 	engine_serve_set_external(engine, channel, !*serves);
 	/* Acknowledgements that waited for a reply are sent now. */
-	engine->is_serving_turn = *serves;
+	engine->run_by = *serves ? RUN_BY_SERVER : RUN_BY_CALL;
 	*is_busy = may_run && engine_turn(engine);
-	engine->is_serving_turn = false;
+	engine->run_by = RUN_BY_CALL;
 	if (channel_take_due(channel))
 		return 0;
 	if (*serves)
@@ -355,25 +287,12 @@ int engine_serve_wait(struct engine *engine, struct comp_channel *channel, bool 
 
 void engine_serve_spin_alone(struct engine *engine)
 {
-	struct engine_serve *serve = &engine->serve;
-
 	engine_assert_locked(engine);
-	engine_stop_doorbells(engine);
-	serve->external_spins = true;
-	serve->changes++;
-	if (!serve->is_thread_away && !engine->direct_wake.is_on)
-		engine_wake_late(engine);
+	engine_progress_do(engine, progress_lone_spin_begins(&engine->progress));
 }
 
 void engine_serve_end_spin_alone(struct engine *engine)
 {
-	struct engine_serve *serve = &engine->serve;
-
 	engine_assert_locked(engine);
-	if (!serve->external_spins)
-		return;
-	serve->external_spins = false;
-	serve->changes++;
-	if (serve->is_thread_away)
-		engine_wake_late(engine);
+	engine_progress_do(engine, progress_lone_spin_ends(&engine->progress));
 }

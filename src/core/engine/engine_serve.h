@@ -20,39 +20,15 @@ struct engine;
  * which no thread waits that serves (engine.watches.standby). Guarded by engine.lock.
  */
 struct engine_serve {
-	unsigned int servers;	/* threads that serve */
 	unsigned int set_count; /* open watch_sets */
-	unsigned int
-		/*
-		 * whose application waits by other means: the engine thread is not away, unless
-		 * external_spins
-		 */
-		external_channels;
-	unsigned int external_waits; /* threads that wait by other means (usrdma_wait_begins()) */
 	/*
 	 * By the number of the thread (armed_spin_taker()) that takes the events of a channel: its
 	 * events that were not taken yet.
 	 */
 	atomic_uint events_for[SERVE_TAKERS];
-	atomic_bool
-		/* between engine_serve_spin_alone() and engine_serve_end_spin_alone() */
-		external_spins;
-	bool is_parked;	     /* the engine thread waits without a tick */
-	bool is_thread_away; /* the engine thread does not wait for doorbells of peers */
 	atomic_uint
 		/* of threads that serve; the parked engine thread reads it without the lock */
 		turns;
-	unsigned int changes; /* number of times that a thread began or ended serving or a spin */
-	unsigned int changes_seen; /* value at the engine thread's last turn */
-};
-
-/* What the engine thread waits for. */
-enum engine_rest {
-	ENGINE_REST_ALL,      /* all descriptors of the engine */
-	ENGINE_REST_ALL_TICK, /* the same, for one tick */
-	ENGINE_REST_AGAIN,    /* nothing: another turn is necessary */
-	ENGINE_REST_TICK,     /* its own descriptors, for one tick */
-	ENGINE_REST_PARKED,   /* its own descriptors, and engine.watches.standby */
 };
 
 /*
@@ -91,9 +67,6 @@ bool engine_serve_may_spin_alone(const struct engine *engine);
 void engine_serve_spin_alone(struct engine *engine);
 void engine_serve_end_spin_alone(struct engine *engine);
 
-/* Whether a thread may serve now. engine.lock held. */
-bool engine_may_serve(const struct engine *engine);
-
 /* The calling thread serves from now on. engine.lock held. */
 void engine_serve_enter(struct engine *engine);
 
@@ -110,17 +83,5 @@ static inline void engine_serve_note_turn(struct engine_serve *serve)
  * engine.lock.
  */
 void engine_serve_leave(void *arg);
-
-/*
- * Whether an application waits by other means, so that only the engine thread can run the
- * transports in this time.
- */
-static inline bool engine_serve_has_external(const struct engine_serve *serve)
-{
-	return serve->external_channels || serve->external_waits;
-}
-
-/* The engine thread's turn: what it has to wait for. engine.lock held. */
-enum engine_rest engine_serve_rest(struct engine *engine);
 
 #endif

@@ -23,12 +23,6 @@
 #define QUIET_TICKS 16
 /* The same while direct wake-ups are on. */
 #define WOKEN_TICKS 4
-/* No timeout, as -1: another thread waits for the peers (engine_serve.h). */
-#define PARKED_MS (-2)
-/* As TICK_MS, and for messages that need the doorbell: direct wake-ups are on. */
-#define WAKE_TICK_MS (-3)
-/* No wait: direct wake-ups went off. */
-#define AGAIN_MS (-4)
 /*
  * Time for which the parked thread leaves a doorbell to the threads that serve. Shorter than usual
  * ACK timeouts.
@@ -64,7 +58,7 @@ static void end_polling(struct engine *engine)
 		set_spin_shift(engine, spin_shift(engine) + 1);
 	engine->polled_ns = 0;
 	atomic_store_explicit(&engine->poll_streak, 0, memory_order_relaxed);
-	engine->is_polled = false;
+	engine_progress_do(engine, progress_tick_unpolled(&engine->progress));
 }
 
 /*
@@ -75,7 +69,7 @@ static bool is_polled_still(struct engine *engine)
 {
 	unsigned int polls = atomic_load_explicit(&engine->polls, memory_order_relaxed);
 
-	if (!engine->is_polled)
+	if (!engine_is_polled(engine))
 		return false;
 	if (polls == engine->polls_seen) {
 		end_polling(engine);
@@ -85,33 +79,46 @@ static bool is_polled_still(struct engine *engine)
 	return true;
 }
 
-/*
- * One iteration of the engine thread. Returns the timeout of its next sleep: 0, TICK_MS, PARKED_MS,
- * or -1 (until an event). While an application polls, the thread holds the lock for a short time
- * only, because the application waits for it.
- */
-static int thread_turn(struct engine *engine)
+/* Carries out the actions, and those of the cell of the answer. Returns the last cell. */
+static struct progress_cell progress_answer(struct engine *engine, struct progress_cell cell)
 {
+	engine_progress_do(engine, cell);
+	if (cell.actions & PROGRESS_DO_LOOK)
+		cell = progress_wakes(&engine->progress, direct_wake_look(engine));
+	else if (cell.actions & PROGRESS_DO_CHECK)
+		cell = progress_wakes(&engine->progress, direct_wake_check(engine));
+	else
+		return cell;
+	engine_progress_do(engine, cell);
+	return cell;
+}
+
+enum progress_wait engine_thread_rest(struct engine *engine)
+{
+	struct progress_cell cell;
+
+	engine_assert_locked(engine);
+	cell = progress_turn_ends(&engine->progress, !engine->shards.are_open);
+	return progress_answer(engine, cell).wait;
+}
+
+/*
+ * One iteration of the engine thread. Returns what it waits for next. While an application polls,
+ * the thread holds the lock for a short time only, because the application waits for it.
+ */
+static enum progress_wait thread_turn(struct engine *engine)
+{
+	struct progress_cell cell;
+
 	if (is_polled_still(engine)) {
 		engine_expire_timers(engine);
-		engine->is_catching_up |= direct_wake_end(engine);
+		cell = progress_answer(engine, progress_tick_polled(&engine->progress));
+		if (cell.actions & PROGRESS_DO_END_WAKES)
+			engine->run_by = RUN_BY_LATE_THREAD;
 		engine_run(engine);
-		return TICK_MS;
+		return cell.wait;
 	}
-	if (engine_turn(engine))
-		return 0;
-	switch (engine_serve_rest(engine)) {
-	case ENGINE_REST_AGAIN:
-		return AGAIN_MS;
-	case ENGINE_REST_ALL_TICK:
-		return WAKE_TICK_MS;
-	case ENGINE_REST_TICK:
-		return TICK_MS;
-	case ENGINE_REST_PARKED:
-		return PARKED_MS;
-	default:
-		return -1;
-	}
+	return engine_turn(engine) ? PROGRESS_WAIT_BUSY : engine_thread_rest(engine);
 }
 
 /*
@@ -161,20 +168,25 @@ static int wait_parked(struct engine *engine, struct epoll_event *events, int ma
  * Waits for events; returns their number, as epoll_wait(). While the application polls or serves,
  * it also reads the peers and the network.
  */
-static int thread_wait(struct engine *engine, struct epoll_event *events, int max, int timeout_ms)
+static int thread_wait(struct engine *engine, struct epoll_event *events, int max,
+		       enum progress_wait wait)
 {
-	struct timespec tick = {0};
+	const struct timespec tick = {.tv_nsec = tick_ns(engine)};
 
-	if (timeout_ms == PARKED_MS)
-		return wait_parked(engine, events, max);
-	if (timeout_ms == AGAIN_MS)
-		return 0;
-	if (timeout_ms == WAKE_TICK_MS)
+	switch (wait) {
+	case PROGRESS_WAIT_BUSY:
+		return epoll_wait(engine->watches.epoll_fd, events, max, 0);
+	case PROGRESS_WAIT_ALL:
+		return epoll_wait(engine->watches.epoll_fd, events, max, -1);
+	case PROGRESS_WAIT_ALL_TICK:
 		return epoll_wait(engine->watches.epoll_fd, events, max, TICK_MS);
-	if (timeout_ms != TICK_MS)
-		return epoll_wait(engine->watches.epoll_fd, events, max, timeout_ms);
-	tick.tv_nsec = tick_ns(engine);
-	return wait_for_own(engine, events, max, &tick, NULL);
+	case PROGRESS_WAIT_OWN_TICK:
+		return wait_for_own(engine, events, max, &tick, NULL);
+	case PROGRESS_WAIT_PARKED:
+		return wait_parked(engine, events, max);
+	default:
+		return 0;
+	}
 }
 
 /*
@@ -202,7 +214,8 @@ static bool is_woken_often(struct engine *engine, unsigned int *quiet_ticks)
  * Waits without the lock for an event; returns the number of events. If the lock is taken when a
  * tick ends, the thread continues to wait: the application runs the transports.
  */
-static int thread_sleep(struct engine *engine, struct epoll_event *events, int max, int timeout_ms)
+static int thread_sleep(struct engine *engine, struct epoll_event *events, int max,
+			enum progress_wait wait)
 {
 	struct discard *discard = discard_next(engine);
 	unsigned int quiet_ticks = 0;
@@ -212,16 +225,16 @@ static int thread_sleep(struct engine *engine, struct epoll_event *events, int m
 	engine_unlock_in_turn(engine);
 	if (discard) {
 		discard_finish(discard);
-		timeout_ms = AGAIN_MS;
+		wait = PROGRESS_WAIT_AGAIN;
 	}
 	do {
-		n = thread_wait(engine, events, max, timeout_ms);
-		if (n || (timeout_ms != TICK_MS && timeout_ms != WAKE_TICK_MS)) {
+		n = thread_wait(engine, events, max, wait);
+		if (n || (wait != PROGRESS_WAIT_OWN_TICK && wait != PROGRESS_WAIT_ALL_TICK)) {
 			engine_lock(engine);
 			return n;
 		}
-		is_quiet = timeout_ms == TICK_MS ? is_polled_often(engine, &quiet_ticks) :
-						   is_woken_often(engine, &quiet_ticks);
+		is_quiet = wait == PROGRESS_WAIT_OWN_TICK ? is_polled_often(engine, &quiet_ticks) :
+							    is_woken_often(engine, &quiet_ticks);
 	} while (is_quiet || !engine_try_lock(engine));
 	return 0;
 }
@@ -261,21 +274,20 @@ static void *thread_main(void *arg)
 		return NULL;
 	engine_lock(engine);
 	while (!engine->is_fatal) {
-		int timeout_ms, n;
+		enum progress_wait wait;
+		int n;
 
 		user_fault_forget();
 		user_fault_renew();
-		engine->is_catching_up = is_late;
-		engine->is_thread_turn = true;
-		timeout_ms = thread_turn(engine);
-		engine->is_thread_turn = false;
-		engine->is_catching_up = false;
-		n = thread_sleep(engine, events, COUNT(events), timeout_ms);
+		engine->run_by = is_late ? RUN_BY_LATE_THREAD : RUN_BY_THREAD;
+		wait = thread_turn(engine);
+		engine->run_by = RUN_BY_CALL;
+		n = thread_sleep(engine, events, COUNT(events), wait);
 		/*
 		 * While direct wake-ups are on, no timer ends the waits of acknowledgements
 		 * (core/queue/reply_wait.h).
 		 */
-		is_late = timeout_ms == AGAIN_MS || (timeout_ms == WAKE_TICK_MS && !n);
+		is_late = wait == PROGRESS_WAIT_AGAIN || (wait == PROGRESS_WAIT_ALL_TICK && !n);
 
 		for (int i = 0; i < n; i++)
 			engine_watch_dispatch(engine, events[i].data.u64);
@@ -312,5 +324,7 @@ int engine_start_thread(struct engine *engine)
 		ret = engine->thread_error;
 	}
 	engine->has_thread = !ret;
+	if (!ret)
+		engine_progress_do(engine, progress_thread_starts(&engine->progress));
 	return ret;
 }

@@ -6,9 +6,10 @@
 #include "core/object/objects.h"
 
 /*
- * The lock of the data path of one QP (core/engine/shard.h). A QP of shard 0, or that another transport
- * than local carries, needs engine.lock; a QP of another shard that is connected to a process of
- * this host needs the lock of its shard. Before such a QP is connected, it needs all locks.
+ * The lock of the data path of one QP (core/engine/shard.h). A QP of shard 0, or that another
+ * transport than local carries, needs engine.lock; a QP of another shard that is connected to a
+ * process of this host needs the lock of its shard. Before such a QP is connected, it needs all
+ * locks.
  */
 
 /* The slow paths of the functions below. */

@@ -117,7 +117,7 @@ static enum serve_state turn(struct engine *engine)
 static int run_after_doorbells(struct engine *engine, const struct epoll_event *events, int n,
 			       enum serve_state *state)
 {
-	bool others_wait = engine->serve.servers > 1 || engine_serve_has_external(&engine->serve);
+	bool others_wait = engine->progress.servers > 1 || progress_has_external(&engine->progress);
 	bool is_busy;
 
 	engine_serve_note_turn(&engine->serve);
@@ -229,11 +229,7 @@ void usrdma_wait_begins(struct ibv_context *context)
 
 	engine_will_block(engine);
 	engine_lock(engine);
-	engine->serve.external_waits++;
-	engine->serve.external_spins = false;
-	engine->serve.changes++;
-	if (engine->serve.is_thread_away)
-		engine_wake(engine);
+	engine_progress_do(engine, progress_wait_begins(&engine->progress));
 	engine_unlock(engine);
 }
 
@@ -242,8 +238,7 @@ void usrdma_wait_ends(struct ibv_context *context)
 	struct engine *engine = to_context(context)->engine;
 
 	engine_lock(engine);
-	engine->serve.external_waits--;
-	engine->serve.changes++;
+	progress_wait_ends(&engine->progress);
 	engine_unlock(engine);
 }
 

@@ -104,7 +104,7 @@ static void shard_poll(struct engine *engine, uint32_t number)
 		return;
 	shard_used(shard);
 	if (!engine->is_orphan && !engine->is_fatal) {
-		shard->is_inline = engine->is_polled;
+		shard->is_inline = engine_is_polled(engine);
 		shard_run(engine, number);
 		shard->is_inline = false;
 	}

@@ -51,7 +51,7 @@ struct shard {
 		[64]; /* the following fields are in other cache lines than those of other shards */
 	struct biased_lock lock;
 	atomic_uint uses; /* calls that used the shard; stored by the thread that holds the lock */
-	bool is_inline;	  /* as engine.is_inline; lock */
+	bool is_inline;	  /* as run_by_replier(engine.run_by); lock */
 };
 
 struct shards {

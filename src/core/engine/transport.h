@@ -14,8 +14,8 @@ struct ipc_failure;
 /*
  * The operations of a transport. Unless its comment states otherwise, a member is called with all
  * locks held (engine_lock()), does not block, and does not release the locks. "Path": the lock of
- * the QP's data path is held (core/engine/qp_lock.h), which is engine.lock or that of a shard. Members
- * that may be NULL are marked "optional".
+ * the QP's data path is held (core/engine/qp_lock.h), which is engine.lock or that of a shard.
+ * Members that may be NULL are marked "optional".
  */
 struct transport {
 	const char *name;

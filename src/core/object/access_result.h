@@ -4,7 +4,9 @@
 
 #include "core/object/vendor_err.h"
 
-/* The result of a check that a responder makes before it executes a request (core/queue/execute.h). */
+/*
+ * The result of a check that a responder makes before it executes a request (core/queue/execute.h).
+ */
 enum access_result {
 	ACCESS_OK,
 	ACCESS_RNR,    /* no receive WQE */

@@ -14,7 +14,8 @@
  *   signalled taken from `due` by a thread that is about to add it to the descriptor:
  *             units_signal_begin() to units_signal_end()
  *   held      taken by a thread that has not taken an event yet
- *   promised  of a queued event; a peer is about to add it to the descriptor (core/engine/direct_wake.h)
+ *   promised  of a queued event; a peer is about to add it to the descriptor
+ *             (core/engine/direct_wake.h)
  *
  * Some units have no queued event:
  *

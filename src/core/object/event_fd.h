@@ -15,8 +15,8 @@
  * it waits again. If the queue has another event, the waiter takes the event, and drains the unit
  * of that event instead.
  *
- * core/object/channel_units.h counts the units of completion channels, which are added without the lock,
- * and by peers.
+ * core/object/channel_units.h counts the units of completion channels, which are added without the
+ * lock, and by peers.
  */
 
 /* A new descriptor, or -errno. */

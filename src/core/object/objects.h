@@ -205,8 +205,8 @@ struct moderation {
 
 /*
  * A completion queue. cq.lock guards the ring and the notification state; producers also hold the
- * lock of the QP (core/engine/qp_lock.h). The entries are [tail, head) of a power-of-two ring. The ring is
- * mapped with mmap(), so that unused entries take no memory.
+ * lock of the QP (core/engine/qp_lock.h). The entries are [tail, head) of a power-of-two ring. The
+ * ring is mapped with mmap(), so that unused entries take no memory.
  */
 struct cq {
 	union {

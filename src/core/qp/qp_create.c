@@ -16,7 +16,7 @@
 #include "core/queue/qp_error.h"
 #include "core/engine/qpn.h"
 #include "core/engine/shard.h"
-#include "core/engine/usage.h"
+#include "core/report/usage.h"
 #include "core/queue/wq.h"
 
 /* The calls that create a queue pair. */

@@ -24,7 +24,7 @@
 #include "core/queue/moderation.h"
 #include "core/report/probe.h"
 #include "core/queue/qp_error.h"
-#include "core/engine/usage.h"
+#include "core/report/usage.h"
 #include "core/object/vendor_err.h"
 
 #define WC_TIMESTAMPS \

@@ -194,7 +194,7 @@ void datagram_kick(struct qp *qp)
 	take_turn(qp);
 	if (!end_datagrams(engine, true))
 		complete_all_sent(engine);
-	if (datagram_is_due(engine) && !engine->is_polled)
+	if (datagram_is_due(engine) && !engine_is_polled(engine))
 		engine_wake(engine);
 }
 

@@ -16,7 +16,7 @@
 #include "core/memory/mw.h"
 #include "core/object/opcode.h"
 #include "core/queue/sge.h"
-#include "core/engine/usage.h"
+#include "core/report/usage.h"
 #include "ipc/segment.h"
 
 /*

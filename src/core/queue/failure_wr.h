@@ -30,7 +30,10 @@ PROBE_COLD void failure_flushed(struct qp *qp, uint32_t sends, uint32_t receives
 /* Describes the last request of a peer that a check refused, and clears it. engine.lock held. */
 void failure_describe_refusal(struct ipc_failure *failure, struct engine *engine);
 
-/* A check of a peer's request failed. If the QP enters ERR, failure_qp() reports it. The lock of the QP held. */
+/*
+ * A check of a peer's request failed. If the QP enters ERR, failure_qp() reports it. The lock of
+ * the QP held.
+ */
 PROBE_COLD void failure_refused(struct qp *qp, const struct failure_refusal *refusal);
 
 #endif

@@ -54,7 +54,7 @@ static inline void reply_wait_on_request(struct reply_wait *wait, const struct c
 /* Whether a message has arrived, nothing after it, and the application has not processed it yet. */
 static inline bool reply_is_awaited(const struct reply_wait *wait, const struct cq *cq)
 {
-	return wait->is_expected && !cq->context->engine->is_catching_up &&
+	return wait->is_expected && !run_by_late(cq->context->engine->run_by) &&
 	       wait->turn == cq_turns(cq);
 }
 

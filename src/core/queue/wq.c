@@ -12,7 +12,7 @@
 #include "core/queue/failure_wr.h"
 #include "core/engine/lock_check.h"
 #include "core/object/opcode.h"
-#include "core/engine/usage.h"
+#include "core/report/usage.h"
 
 /* pd: NULL if the QP is an XRC target. */
 static const struct profile *profile_of_pd(const struct pd *pd)

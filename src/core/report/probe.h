@@ -6,7 +6,7 @@
 #include "base/trace.h"
 #include "core/engine/lock_check.h"
 #include "core/object/objects.h"
-#include "core/engine/usage.h"
+#include "core/report/usage.h"
 
 /* Trace and fault points of the verbs: WRs, completions and QP states. */
 

@@ -14,6 +14,7 @@
 #include "core/engine/channel.h"
 #include "core/queue/cq.h"
 #include "core/engine/direct_wake.h"
+#include "core/engine/engine_progress.h"
 #include "core/engine/engine_serve.h"
 #include "ipc/segment.h"
 
@@ -62,13 +63,18 @@ static struct segment_cqs segment_cqs;
 static struct ibv_comp_channel *channel;
 static struct cq *cq;
 
+static bool spins_alone(void)
+{
+	return progress_spins_alone(progress_state(&fake.engine.progress));
+}
+
 static unsigned int run_round(struct engine *engine)
 {
 	const struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
 
 	rounds.have_paused |= !atomic_load(&segment_cqs.takes_wakes);
-	rounds.have_been_away |= engine->serve.external_spins;
-	rounds.have_deferred |= engine->is_inline;
+	rounds.have_been_away |= progress_spins_alone(progress_state(&engine->progress));
+	rounds.have_deferred |= run_by_replier(engine->run_by);
 	if (++rounds.count != rounds.until)
 		return 0;
 	if (rounds.completes)
@@ -146,7 +152,7 @@ static int setup(void **state)
 	fake_open(&fake);
 	fake.engine.has_thread = true;
 	fake.engine.segment.cqs = &segment_cqs;
-	fake.engine.direct_wake.is_on = true;
+	fake.engine.progress.state = PROGRESS_WAKES;
 	atomic_store(&segment_cqs.takes_wakes, true);
 	channel = ibv_create_comp_channel(fake.ctx);
 	assert_non_null(channel);
@@ -260,13 +266,13 @@ static void poll_that_spins_pauses_direct_wakes(void **state)
 static void poll_that_spins_alone_replaces_engine_thread(void **state)
 {
 	(void)state;
-	fake.engine.direct_wake.is_on = false;
+	fake.engine.progress.state = PROGRESS_THREAD;
 	take_event();
 	rounds = (struct rounds){0};
 	assert_int_equal(poll_once(), 0);
 	assert_true(rounds.have_been_away);
-	assert_false(fake.engine.serve.external_spins);
-	fake.engine.serve.external_waits = 1;
+	assert_false(spins_alone());
+	fake.engine.progress.external_waits = 1;
 	expect_spin();
 	take_event();
 	rounds = (struct rounds){.until = ROUNDS, .completes = cq};
@@ -277,9 +283,9 @@ static void poll_that_spins_alone_replaces_engine_thread(void **state)
 /* Leaves the state after a successful spin that was alone. */
 static void spin_alone(void)
 {
-	fake.engine.direct_wake.is_on = false;
+	fake.engine.progress.state = PROGRESS_THREAD;
 	expect_spin();
-	assert_true(fake.engine.serve.external_spins);
+	assert_true(spins_alone());
 }
 
 static void poll_that_does_not_spin_ends_what_a_spin_alone_began(void **state)
@@ -288,12 +294,12 @@ static void poll_that_does_not_spin_ends_what_a_spin_alone_began(void **state)
 	spin_alone();
 	take_event();
 	assert_int_equal(poll_once(), 0);
-	assert_false(fake.engine.serve.external_spins);
+	assert_false(spins_alone());
 	spin_alone();
 	assert_int_equal(ibv_req_notify_cq(&cq->pub, 0), 0);
 	assert_int_equal(poll_once(), 0);
 	assert_int_equal(rounds.count, 2);
-	assert_false(fake.engine.serve.external_spins);
+	assert_false(spins_alone());
 }
 
 static void spin_alone_ends_when_another_thread_waits(void **state)
@@ -303,11 +309,11 @@ static void spin_alone_ends_when_another_thread_waits(void **state)
 	engine_lock(&fake.engine);
 	engine_serve_enter(&fake.engine);
 	engine_unlock(&fake.engine);
-	assert_false(fake.engine.serve.external_spins);
+	assert_false(spins_alone());
 	engine_serve_leave(&fake.engine);
 	spin_alone();
 	usrdma_wait_begins(fake.ctx);
-	assert_false(fake.engine.serve.external_spins);
+	assert_false(spins_alone());
 	usrdma_wait_ends(fake.ctx);
 }
 
@@ -317,13 +323,13 @@ static void spin_alone_ends_after_a_tick(void **state)
 	(void)state;
 	spin_alone();
 	engine_lock(&fake.engine);
-	assert_int_equal(engine_serve_rest(&fake.engine), ENGINE_REST_TICK);
+	assert_int_equal(engine_thread_rest(&fake.engine), PROGRESS_WAIT_OWN_TICK);
 	/* WRs are sent at once, because the application may sleep without a further call. */
-	assert_true(fake.engine.serve.is_thread_away);
+	assert_int_equal(progress_state(&fake.engine.progress), PROGRESS_SPIN);
 	assert_false(engine_ticks(&fake.engine));
-	assert_int_equal(engine_serve_rest(&fake.engine), ENGINE_REST_ALL);
+	assert_int_equal(engine_thread_rest(&fake.engine), PROGRESS_WAIT_ALL);
 	engine_unlock(&fake.engine);
-	assert_false(fake.engine.serve.external_spins);
+	assert_false(spins_alone());
 }
 
 /* The child of a fork() has copies of the state, and no engine thread. */
@@ -333,8 +339,8 @@ static void poll_in_child_leaves_engine_alone(void **state)
 	spin_alone();
 	take_event();
 	armed_spin_event_taken();
-	fake.engine.serve.is_thread_away = true;
 	fake.engine.is_orphan = true;
+	(void)progress_forked(&fake.engine.progress);
 	for (int i = 0; i < 2; i++) {
 		biased_lock_acquire(&cq->lock);
 		armed_spin_cq_armed(cq);
@@ -342,7 +348,7 @@ static void poll_in_child_leaves_engine_alone(void **state)
 		assert_int_equal(poll_once(), 0);
 		assert_int_equal(rounds.count, 0);
 	}
-	assert_true(fake.engine.serve.external_spins);
+	assert_int_equal(progress_state(&fake.engine.progress), PROGRESS_ENDED);
 	fake.engine.is_orphan = false;
 }
 
@@ -350,14 +356,14 @@ static void poll_in_child_leaves_engine_alone(void **state)
 static void poll_defers_acknowledgements_only_if_engine_thread_ticks(void **state)
 {
 	(void)state;
-	fake.engine.direct_wake.is_on = false;
+	fake.engine.progress.state = PROGRESS_THREAD;
 	usrdma_wait_begins(fake.ctx);
 	take_event();
 	rounds = (struct rounds){0};
 	assert_int_equal(poll_once(), 0);
 	assert_true(rounds.count > ROUNDS);
 	assert_false(rounds.have_deferred);
-	fake.engine.direct_wake.is_on = true;
+	fake.engine.progress.state = PROGRESS_WAKES;
 	expect_spin();
 	take_event();
 	rounds = (struct rounds){0};
@@ -378,7 +384,7 @@ static void poll_after_long_yield_does_not_spin(void **state)
 	rounds = (struct rounds){0};
 	assert_int_equal(poll_once(), 0);
 	assert_true(rounds.count >= ROUNDS);
-	assert_false(fake.engine.serve.external_spins);
+	assert_false(spins_alone());
 	for (int i = 0; i < 40; i++) {
 		take_event();
 		assert_int_equal(poll_once(), 0);

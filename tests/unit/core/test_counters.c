@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/engine/counters.h"
+#include "core/report/counters.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -150,7 +150,7 @@ static void engine_will_block_leaves_pending_work_to_thread(void **state)
 	(void)state;
 	engine_lock(&engine);
 	work_left = UINT_MAX;
-	engine.is_polled = true;
+	(void)progress_polls_long(&engine.progress);
 	engine_will_block(&engine);
 	assert_true(work_left > UINT_MAX / 2);
 	work_left = WORK;
@@ -163,7 +163,7 @@ static unsigned int poll_until_polled(void)
 {
 	unsigned int polls = 0;
 
-	for (; !engine.is_polled; polls++)
+	for (; !engine_is_polled(&engine); polls++)
 		engine_poll(&engine, 1);
 	return polls;
 }
@@ -172,9 +172,9 @@ static void wait_until_not_polled(void)
 {
 	const struct timespec nap = {.tv_nsec = 1000000};
 
-	for (int ms = 0; engine.is_polled && ms < PATIENCE_MS; ms++)
+	for (int ms = 0; engine_is_polled(&engine) && ms < PATIENCE_MS; ms++)
 		nanosleep(&nap, NULL);
-	assert_false(engine.is_polled);
+	assert_false(engine_is_polled(&engine));
 }
 
 /*

@@ -25,7 +25,9 @@
 /* An engine whose thread has not run since the test began: the test has no thread for it. */
 static void idle_open(struct engine *idle)
 {
-	*idle = (struct engine){.watches.timer_armed_ns = TIMER_NEVER_NS, .has_thread = true};
+	*idle = (struct engine){.watches.timer_armed_ns = TIMER_NEVER_NS,
+				.has_thread = true,
+				.progress.state = PROGRESS_THREAD};
 	biased_lock_init(&idle->lock);
 	engine_init_lists(idle);
 	id_table_init(&idle->watches.table, WATCHES_MAX);
@@ -133,7 +135,7 @@ static void engine_serve_wait_takes_event_while_it_spins(void **state)
 	assert_int_equal(engine_serve_wait(&serving.idle, &serving.channel, true), 0);
 	assert_int_equal(serving.channel.units.due, 0);
 	assert_int_equal(serving.channel.units.spinners, 0);
-	assert_int_equal(serving.idle.serve.servers, 0);
+	assert_int_equal(serving.idle.progress.servers, 0);
 	/* The engine thread ticks while threads spin. */
 	assert_true(is_woken(&serving.idle));
 	serving_close(&serving);
@@ -147,8 +149,7 @@ static void engine_serve_wait_wakes_parked_engine_thread_after_it_spins(void **s
 	(void)state;
 	serving_open(&serving);
 	end_short_waits();
-	serving.idle.serve.is_thread_away = true;
-	serving.idle.serve.is_parked = true;
+	serving.idle.progress.state = PROGRESS_PARKED;
 	serving.channel.units.due = 1;
 	assert_int_equal(engine_serve_wait(&serving.idle, &serving.channel, true), 0);
 	assert_true(is_woken(&serving.idle));
@@ -201,7 +202,7 @@ static void wait_until_serving(struct engine *idle, unsigned int servers)
 	do {
 		sched_yield();
 		engine_lock(idle);
-		now = idle->serve.servers;
+		now = idle->progress.servers;
 		engine_unlock(idle);
 	} while (now != servers);
 }
@@ -219,7 +220,7 @@ static void engine_serve_wait_ends_when_another_thread_polls(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, serve_in_thread, &serving), 0);
 	wait_until_serving(&serving.idle, 1);
 	engine_lock(&serving.idle);
-	serving.idle.is_polled = true;
+	(void)progress_polls_long(&serving.idle.progress);
 	engine_unlock(&serving.idle);
 	event_fd_post(serving.peer_fd, 1);
 	wait_until_serving(&serving.idle, 0);

@@ -86,7 +86,7 @@ static void wait_until_parked(void)
 	do {
 		sched_yield();
 		engine_lock(&fake.engine);
-		is_parked = fake.engine.serve.is_parked;
+		is_parked = progress_state(&fake.engine.progress) == PROGRESS_PARKED;
 		engine_unlock(&fake.engine);
 	} while (!is_parked);
 }

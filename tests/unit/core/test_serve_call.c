@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/engine/channel.h"
+#include "core/engine/engine_progress.h"
 #include "core/object/event_fd.h"
 #include "fake.h"
 
@@ -35,7 +36,7 @@ static void on_peer(struct engine *engine, void *arg)
 	if (!is_flooding)
 		assert_int_equal(event_fd_try(peer_fd), 0);
 	doorbells++;
-	assert_int_equal(fake.engine.serve.servers, 1);
+	assert_int_equal(fake.engine.progress.servers, 1);
 	if (completes)
 		channel_post(completes->channel, completes);
 }
@@ -57,6 +58,7 @@ static int setup(void **state)
 	fake.engine.watches.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	id_table_init(&fake.engine.watches.table, WATCHES_MAX);
 	fake.engine.has_thread = true;
+	fake.engine.progress.state = PROGRESS_THREAD;
 	channel = ibv_create_comp_channel(fake.ctx);
 	assert_non_null(channel);
 	assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
@@ -98,7 +100,7 @@ static void expect_event(int timeout_ms, uint64_t handle)
 
 	assert_int_equal(usrdma_serve_wait(serve, events, 4, timeout_ms), 1);
 	assert_int_equal(events[0].data.u64, SERVE_HANDLE_MIN | handle);
-	assert_int_equal(fake.engine.serve.servers, 0);
+	assert_int_equal(fake.engine.progress.servers, 0);
 }
 
 static void usrdma_serve_wait_returns_events_of_callers_descriptors(void **state)
@@ -173,8 +175,10 @@ static void usrdma_serve_wait_fails_when_the_daemon_is_lost(void **state)
 
 	(void)state;
 	fake.engine.is_fatal = true;
+	(void)progress_daemon_lost(&fake.engine.progress);
 	assert_int_equal(usrdma_serve_wait(serve, events, 4, -1), -EIO);
 	fake.engine.is_fatal = false;
+	fake.engine.progress.state = PROGRESS_THREAD;
 }
 
 static void usrdma_serve_open_has_a_limit(void **state)
@@ -194,12 +198,12 @@ static void usrdma_serve_open_has_a_limit(void **state)
 static void usrdma_wait_begins_recalls_engine_thread(void **state)
 {
 	(void)state;
-	fake.engine.serve.is_thread_away = true;
+	fake.engine.progress.state = PROGRESS_TICKS;
 	usrdma_wait_begins(fake.ctx);
 	assert_int_equal(event_fd_try(fake.engine.watches.doorbell_fd), 0);
-	LOCKED(assert_int_equal(engine_serve_rest(&fake.engine), ENGINE_REST_ALL));
+	LOCKED(assert_int_equal(engine_thread_rest(&fake.engine), PROGRESS_WAIT_ALL));
 	usrdma_wait_ends(fake.ctx);
-	assert_int_equal(fake.engine.serve.external_waits, 0);
+	assert_int_equal(fake.engine.progress.external_waits, 0);
 }
 
 /* A failed call does not mark the channel as one whose application waits by other means. */
@@ -207,7 +211,7 @@ static void usrdma_take_cq_event_without_event_changes_nothing(void **state)
 {
 	(void)state;
 	assert_int_equal(usrdma_take_cq_event(channel), -EAGAIN);
-	assert_int_equal(fake.engine.serve.external_channels, 0);
+	assert_int_equal(fake.engine.progress.external_channels, 0);
 }
 
 #define TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

@@ -207,7 +207,7 @@ static void *post_later(void *arg)
 	while (!is_waiting) {
 		sched_yield();
 		engine_lock(&fake.engine);
-		is_waiting = fake.engine.serve.servers > 0;
+		is_waiting = fake.engine.progress.servers > 0;
 		engine_unlock(&fake.engine);
 	}
 	post_text(0, "notify");

@@ -6,7 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "core/engine/counters.h"
+#include "core/report/counters.h"
 #include "core/engine/engine_watch.h"
 #include "core/queue/execute.h"
 #include "core/object/opcode.h"

@@ -24,7 +24,7 @@ static void node_open_channel(struct events *events, int at)
 	assert_int_equal(ibv_destroy_cq(node->cq), 0);
 	node->cq = ibv_create_cq(context, 64, NULL, events->channels[at], 0);
 	assert_non_null(node->cq);
-	node->engine.is_polled = false;
+	node->engine.progress.state = PROGRESS_THREAD;
 }
 
 void events_open(struct events *events, bool can_reach_memory)

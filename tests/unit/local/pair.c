@@ -78,7 +78,7 @@ static void engine_open(struct engine *engine, uint32_t slot, int *segment_fd)
 	/* The test's thread acts as the thread of both engines. */
 	must((local_transport.thread_begins(engine)) == 0);
 	/* No doorbell is used: the test runs the engines. */
-	engine->is_polled = true;
+	engine->progress.state = PROGRESS_POLLED;
 }
 
 static void engine_close(struct engine *engine)

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/queue/cq.h"
+#include "core/engine/engine_progress.h"
 #include "core/object/event_fd.h"
 
 struct events events;
@@ -51,13 +52,13 @@ unsigned int poll_receiver(void)
 	return count;
 }
 
-enum direct_wake_rest rest(void)
+enum progress_wait rest(void)
 {
-	enum direct_wake_rest rest;
+	enum progress_wait rest;
 
 	events_sleep(&events, 1);
 	engine_lock(&RECEIVER->engine);
-	rest = direct_wake_rest(&RECEIVER->engine);
+	rest = engine_thread_rest(&RECEIVER->engine);
 	engine_unlock(&RECEIVER->engine);
 	return rest;
 }
@@ -75,7 +76,7 @@ void send_by_doorbell(void)
 	events_send(&events, 0);
 	assert_false(is_readable());
 	assert_true(events_has_doorbell(&events, 1));
-	assert_int_equal(rest(), DIRECT_WAKE_TICK);
+	assert_int_equal(rest(), PROGRESS_WAIT_ALL_TICK);
 	assert_true(get_event());
 	assert_int_equal(poll_receiver(), 1);
 	pair_settle(&events.pair);

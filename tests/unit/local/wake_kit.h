@@ -30,8 +30,8 @@ bool is_readable(void);
 bool get_event(void);
 /* Returns the number of completions. */
 unsigned int poll_receiver(void);
-/* What the engine thread does at the end of a turn. */
-enum direct_wake_rest rest(void);
+/* Ends a turn of the engine thread. Returns what it waits for then. */
+enum progress_wait rest(void);
 /* The application waits with poll(2) from now on. */
 void wait_for_channel(void);
 /*

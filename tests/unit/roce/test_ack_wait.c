@@ -171,9 +171,9 @@ static void ack_wait_ends_by_catching_up(void **state)
 
 	send_message(peer, 0);
 	expect_nothing(peer);
-	peer->node->engine.is_catching_up = true;
+	peer->node->engine.run_by = RUN_BY_CATCH_UP;
 	expect_ack(peer, 0);
-	peer->node->engine.is_catching_up = false;
+	peer->node->engine.run_by = RUN_BY_CALL;
 }
 
 static void ack_wait_ends_by_duplicate(void **state)

@@ -461,19 +461,17 @@ static void roce_datagram_run_idle_link_is_polled_rarely(void **state)
 	poll_often(engine, 100);
 	assert_int_equal(asked, 6);
 	/* The engine thread waits for the link. */
-	engine->has_thread = true;
-	engine->is_polled = false;
+	engine->progress.state = PROGRESS_THREAD;
 	now_ns += 2000;
 	poll_often(engine, 100);
 	assert_int_equal(asked, 6);
 	WITH_LOCKS(engine, roce_link_is_readable(engine));
 	poll_often(engine, 100);
 	assert_int_equal(asked, 7);
-	engine->is_polled = true;
+	engine->progress.state = PROGRESS_POLLED;
 	now_ns += 2000;
 	poll_often(engine, 100);
 	assert_int_equal(asked, 8);
-	engine->has_thread = false;
 	WITH_LOCKS(engine, roce_set_link(engine, link, clock_at, &now_ns));
 }
 
@@ -488,29 +486,26 @@ static void roce_datagram_run_in_waiting_thread_reads_link_once(void **state)
 	uint64_t now_ns = 1000000;
 	struct link *link = be_silent(engine, &now_ns);
 
-	engine->has_thread = true;
-	engine->is_polled = false;
-	engine->is_thread_turn = true;
+	engine->progress.state = PROGRESS_THREAD;
+	engine->run_by = RUN_BY_THREAD;
 	WITH_LOCKS(engine, roce_link_is_readable(engine));
 	poll_often(engine, 3);
 	assert_int_equal(asked, 1);
-	engine->is_catching_up = true;
+	engine->run_by = RUN_BY_LATE_THREAD;
 	poll_often(engine, 1);
 	assert_int_equal(asked, 2);
-	engine->is_catching_up = false;
-	engine->is_thread_turn = false;
+	engine->run_by = RUN_BY_CALL;
 	poll_often(engine, 1);
 	assert_int_equal(asked, 3);
 	/* A thread in ibv_get_cq_event() does the same. */
-	engine->is_serving_turn = true;
+	engine->run_by = RUN_BY_SERVER;
 	poll_often(engine, 3);
 	assert_int_equal(asked, 3);
 	WITH_LOCKS(engine, roce_link_is_readable(engine));
 	poll_often(engine, 3);
 	assert_int_equal(asked, 4);
-	engine->is_serving_turn = false;
-	engine->has_thread = false;
-	engine->is_polled = true;
+	engine->run_by = RUN_BY_CALL;
+	engine->progress.state = PROGRESS_POLLED;
 	WITH_LOCKS(engine, roce_set_link(engine, link, clock_at, &now_ns));
 }
 

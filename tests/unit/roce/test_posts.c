@@ -165,10 +165,10 @@ static void roce_posts_of_thread_that_does_not_poll_are_sent_at_once(void **stat
 {
 	struct peer *peer = *state;
 
-	peer->node->engine.is_polled = false;
+	peer->node->engine.progress.state = PROGRESS_NONE;
 	post_many(peer);
 	assert_int_equal(arrived(peer), POSTS);
-	peer->node->engine.is_polled = true;
+	peer->node->engine.progress.state = PROGRESS_POLLED;
 }
 
 /* The engine thread ticks while threads serve, so that it sends what waits. */
@@ -177,16 +177,13 @@ static void roce_posts_wait_if_engine_thread_ticks(void **state)
 	struct peer *peer = *state;
 	struct engine *engine = &peer->node->engine;
 
-	engine->is_polled = false;
-	engine->serve.is_thread_away = true;
+	engine->progress.state = PROGRESS_TICKS;
 	post_many(peer);
 	assert_int_equal(arrived(peer), AT_ONCE);
-	engine->serve.is_parked = true;
+	engine->progress.state = PROGRESS_PARKED;
 	post(peer, peer->node->buf, peer->node->mr->lkey);
 	assert_int_equal(arrived(peer), POSTS - AT_ONCE + 1);
-	engine->serve.is_thread_away = false;
-	engine->serve.is_parked = false;
-	engine->is_polled = true;
+	engine->progress.state = PROGRESS_POLLED;
 }
 
 static uint32_t outstanding(const struct peer *peer)
@@ -203,20 +200,18 @@ static void roce_posts_in_quick_succession_make_engine_thread_tick(void **state)
 	struct engine *engine = &peer->node->engine;
 	struct ibv_wc wc;
 
-	engine->is_polled = false;
-	engine->has_thread = true;
+	engine->progress.state = PROGRESS_THREAD;
 	engine->poll_streak = SPIN_POLLS - 2;
 	for (int i = 0; i < SUCCESSION + 1; i++) {
 		assert_int_equal(outstanding(peer), 0);
 		post(peer, peer->node->buf, peer->node->mr->lkey);
 		world_poll(peer->node->send_cq, &wc);
 	}
-	assert_false(engine->is_polled);
+	assert_false(engine_is_polled(engine));
 	post(peer, peer->node->buf, peer->node->mr->lkey);
-	assert_true(engine->is_polled);
+	assert_true(engine_is_polled(engine));
 	assert_int_equal(outstanding(peer), 1);
-	engine->has_thread = false;
-	engine->is_polled = true;
+	engine->progress.state = PROGRESS_POLLED;
 }
 
 static void roce_posts_that_wait_prevent_sleep(void **state)

@@ -74,7 +74,7 @@ static void roce_run_spinning_application_delays_ack(void **state)
 	struct peer *peer = *state;
 	struct packet packet;
 
-	peer->node->engine.is_inline = true;
+	peer->node->engine.run_by = RUN_BY_REPLIER;
 	peer_send(peer, write_only(peer, PSN(0), 4), bytes, 4);
 	run_once(peer);
 	assert_false(peer_next(peer, &packet));
@@ -84,10 +84,10 @@ static void roce_run_spinning_application_delays_ack(void **state)
 	 */
 	WITH_LOCKS(&peer->node->engine,
 		   assert_false(roce_transport.sleep(&peer->node->engine, true)));
-	peer->node->engine.is_inline = false;
+	peer->node->engine.run_by = RUN_BY_CALL;
 	WITH_LOCKS(&peer->node->engine,
 		   assert_true(roce_transport.sleep(&peer->node->engine, true)));
-	peer->node->engine.is_inline = true;
+	peer->node->engine.run_by = RUN_BY_REPLIER;
 	run_once(peer);
 	assert_true(peer_next(peer, &packet));
 	assert_int_equal(packet.opcode, OPCODE(RC, ACK));
@@ -109,7 +109,7 @@ static void roce_run_spinning_application_delays_ack(void **state)
 	peer_send(peer, write_only(peer, PSN(3), 4), bytes, 4);
 	run_once(peer);
 	expect_aeth(peer, PSN(2), NAK_SEQUENCE, 2);
-	peer->node->engine.is_inline = false;
+	peer->node->engine.run_by = RUN_BY_CALL;
 	peer_send(peer, write_only(peer, PSN(2), 4), bytes, 4);
 	run_once(peer);
 	expect_aeth(peer, PSN(3), ACK_SYNDROME, 4);
@@ -121,7 +121,7 @@ static void roce_kick_puts_ack_behind_send_for_peer_of_this_project(void **state
 	struct peer *peer = *state;
 	struct packet packet;
 
-	peer->node->engine.is_inline = true;
+	peer->node->engine.run_by = RUN_BY_REPLIER;
 	roce_qp_of(to_qp(peer->qp))->tx.may_overtake = true;
 	peer_send(peer, write_only(peer, PSN(0), 4), bytes, 4);
 	run_once(peer);
@@ -142,7 +142,7 @@ static void roce_kick_puts_ack_before_last_packet_of_send(void **state)
 	struct peer *peer = *state;
 	struct packet packet;
 
-	peer->node->engine.is_inline = true;
+	peer->node->engine.run_by = RUN_BY_REPLIER;
 	peer_send(peer, write_only(peer, PSN(0), 4), bytes, 4);
 	run_once(peer);
 	peer_post_send(peer, IBV_WR_SEND, 2 * PEER_MTU, 0);
@@ -161,7 +161,7 @@ static void roce_kick_puts_ack_after_first_packet_of_write(void **state)
 	struct peer *peer = *state;
 	struct packet packet;
 
-	peer->node->engine.is_inline = true;
+	peer->node->engine.run_by = RUN_BY_REPLIER;
 	peer_send(peer, write_only(peer, PSN(0), 4), bytes, 4);
 	run_once(peer);
 	assert_false(peer_next(peer, &packet));

@@ -287,7 +287,7 @@ static void roce_sleep_pending_work_prevents_sleep(void **state)
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
 	uint64_t rung = 0;
 
-	engine->is_polled = false;
+	engine->progress.state = PROGRESS_NONE;
 	engine->watches.doorbell_fd = eventfd(0, EFD_NONBLOCK);
 	assert_true(engine->watches.doorbell_fd >= 0);
 	WITH_LOCKS(engine, assert_false(roce_transport.sleep(engine, true)));
@@ -297,7 +297,7 @@ static void roce_sleep_pending_work_prevents_sleep(void **state)
 	WITH_LOCKS(engine, assert_false(roce_transport.sleep(engine, false)));
 	close(engine->watches.doorbell_fd);
 	engine->watches.doorbell_fd = -1;
-	engine->is_polled = true;
+	engine->progress.state = PROGRESS_POLLED;
 	peer_settle(peer);
 	WITH_LOCKS(engine, assert_false(roce_transport.sleep(engine, true)));
 	assert_int_equal(ibv_destroy_qp(qp), 0);

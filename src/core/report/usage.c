@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/engine/usage.h"
+#include "core/report/usage.h"
 
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef USRDMA_CORE_ENGINE_USAGE_H
-#define USRDMA_CORE_ENGINE_USAGE_H
+#ifndef USRDMA_CORE_REPORT_USAGE_H
+#define USRDMA_CORE_REPORT_USAGE_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef USRDMA_CORE_ENGINE_COUNTERS_H
-#define USRDMA_CORE_ENGINE_COUNTERS_H
+#ifndef USRDMA_CORE_REPORT_COUNTERS_H
+#define USRDMA_CORE_REPORT_COUNTERS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The table of the threads that make progress, and docs/progress-states.md, which is generated from
+ * it.
+ *
+ *	test-core-progress_state --write	writes docs/progress-states.md
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/engine/progress.h"
+
+#define DOC_MAX	     32768
+#define DOC_PATH_MAX 4096
+
+static char doc[DOC_MAX];
+static size_t doc_len;
+
+__attribute__((format(printf, 1, 2))) static void doc_add(const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(doc + doc_len, sizeof(doc) - doc_len, format, args);
+	va_end(args);
+	assert_true(n >= 0 && doc_len + (size_t)n < sizeof(doc));
+	doc_len += (size_t)n;
+}
+
+static struct progress_cell cell_of(unsigned state, unsigned input)
+{
+	return progress_cell((enum progress)state, (enum progress_input)input);
+}
+
+static const char *name_of(unsigned state)
+{
+	return progress_name((enum progress)state);
+}
+
+static const struct {
+	const char *messages, *thread, *doorbells;
+} meanings[PROGRESS_COUNT] = {
+	[PROGRESS_NONE] = {"no thread", "does not exist", "as requested before"},
+	[PROGRESS_ENDED] = {"no thread", "ends", "as requested before"},
+	[PROGRESS_THREAD] = {"engine thread", "waits for all descriptors", "requested"},
+	[PROGRESS_WAKES] = {"threads that peers wake, engine thread",
+			    "waits for all descriptors, for one tick", "requested"},
+	[PROGRESS_TICKS] = {"threads that serve, engine thread at its tick",
+			    "waits for its own descriptors, for one tick", "requested"},
+	[PROGRESS_PARKED] = {"threads that serve",
+			     "waits for its own descriptors, and for doorbells that no thread takes",
+			     "requested"},
+	[PROGRESS_SPIN_BEGINS] = {"thread that spins, engine thread", "was woken", "off"},
+	[PROGRESS_SPIN] = {"thread that spins, engine thread at its tick",
+			   "waits for its own descriptors, for one tick", "off"},
+	[PROGRESS_SPIN_WAKES] = {"thread that spins, threads that peers wake, engine thread",
+				 "waits for all descriptors, for one tick", "off"},
+	[PROGRESS_POLLED] = {"threads that poll, engine thread at its tick",
+			     "waits for its own descriptors, for one tick", "off"},
+	[PROGRESS_POLLED_WAKES] = {"threads that poll, threads that peers wake", "was woken",
+				   "off"},
+	[PROGRESS_POLLED_TICKS] = {"threads that poll, engine thread at its tick",
+				   "waits for its own descriptors, for one tick", "off"},
+};
+
+static void doc_add_states(void)
+{
+	doc_add("| state | messages are executed by | the engine thread | doorbells |\n"
+		"|---|---|---|---|\n");
+	for (unsigned state = 0; state < PROGRESS_COUNT; state++)
+		doc_add("| %s | %s | %s | %s |\n", name_of(state), meanings[state].messages,
+			meanings[state].thread, meanings[state].doorbells);
+}
+
+static void doc_add_actions(struct progress_cell cell)
+{
+	bool is_first = true;
+
+	for (unsigned bit = 0; bit < PROGRESS_ACTIONS; bit++) {
+		if (!(cell.actions & 1u << bit))
+			continue;
+		doc_add("%s%s", is_first ? "" : ", ",
+			progress_action_name((enum progress_action)(1u << bit)));
+		is_first = false;
+	}
+	if (is_first)
+		doc_add("nothing");
+}
+
+/* From every state, the last two inputs lead to `ended`. */
+static void doc_add_diagram(void)
+{
+	doc_add("```mermaid\nstateDiagram-v2\n    [*] --> none\n");
+	for (unsigned state = 0; state < PROGRESS_COUNT; state++) {
+		for (unsigned input = 0; input < PROGRESS_IN_DAEMON_LOST; input++) {
+			struct progress_cell cell = cell_of(state, input);
+
+			if (cell.next == state)
+				continue;
+			doc_add("    %s --> %s: %s / ", name_of(state), name_of(cell.next),
+				progress_input_name((enum progress_input)input));
+			doc_add_actions(cell);
+			doc_add("\n");
+		}
+	}
+	doc_add("```\n");
+}
+
+static void doc_add_table(unsigned state)
+{
+	doc_add("\n### %s\n\n| input | actions | next | engine thread waits for |\n|---|---|---|---|\n",
+		name_of(state));
+	for (unsigned input = 0; input < PROGRESS_IN_COUNT; input++) {
+		struct progress_cell cell = cell_of(state, input);
+		bool is_never = cell.actions & PROGRESS_DO_NEVER;
+
+		doc_add("| %s | ", progress_input_name((enum progress_input)input));
+		doc_add_actions(cell);
+		doc_add(" | %s | %s |\n", cell.next == state ? "" : name_of(cell.next),
+			is_never ? "" : progress_wait_name((enum progress_wait)cell.wait));
+	}
+}
+
+static void doc_render(void)
+{
+	doc_len = 0;
+	doc_add("<!-- Generated from src/core/engine/progress_state.c by test-core-progress_state --write; do not edit. -->\n"
+		"# Threads that make progress\n\n"
+		"A process has one engine. Messages of its peers are executed by the thread that polls, the threads that "
+		"wait for\n"
+		"completion events, a thread that peers wake, a thread that spins before it sleeps, or the engine thread. The "
+		"state\n"
+		"of the engine states which of them, and what the engine thread waits for in this time\n"
+		"([ADR 0081](adr/0081-one-table-states-which-threads-make-progress.md)). `core/engine/progress.h` has a function for "
+		"each event.\n\n");
+	doc_add_states();
+	doc_add("\nInputs are events of application threads and of the engine thread. *turn* inputs end a turn of the "
+		"engine thread; the last\n"
+		"column states what it then waits for. *lately*: a thread began or ended serving or a spin since the last turn. "
+		"After *look*\n"
+		"or *check*, one of the *wakes* inputs follows at once. *never* does not occur in this state. An arrow is "
+		"labelled input / actions.\n"
+		"The arrows of *daemon lost* and *fork, in the child* are not drawn: both lead to *ended* from every state.\n\n");
+	doc_add_diagram();
+	doc_add("\n## All cells\n");
+	for (unsigned state = 0; state < PROGRESS_COUNT; state++)
+		doc_add_table(state);
+}
+
+static const char *doc_path(void)
+{
+	static char path[DOC_PATH_MAX];
+	const char *root = getenv("USRDMA_SOURCE");
+
+	snprintf(path, sizeof(path), "%s/docs/progress-states.md", root ? root : ".");
+	return path;
+}
+
+static int doc_write(void)
+{
+	FILE *file = fopen(doc_path(), "w");
+
+	doc_render();
+	if (!file)
+		return 1;
+	fwrite(doc, 1, doc_len, file);
+	return fclose(file) ? 1 : 0;
+}
+
+static void progress_cell_table_matches_document(void **test)
+{
+	static char written[DOC_MAX];
+	FILE *file = fopen(doc_path(), "r");
+	size_t n;
+
+	(void)test;
+	assert_non_null(file);
+	n = fread(written, 1, sizeof(written) - 1, file);
+	written[n] = 0;
+	fclose(file);
+	doc_render();
+	assert_string_equal(written, doc);
+}
+
+/*
+ * Every turn of the engine thread ends with a wait, at once or after the answer; other inputs have
+ * none.
+ */
+static void progress_cell_turn_ends_with_wait(void **test)
+{
+	const unsigned int asks = PROGRESS_DO_LOOK | PROGRESS_DO_CHECK;
+
+	(void)test;
+	for (unsigned state = 0; state < PROGRESS_COUNT; state++) {
+		for (unsigned input = 0; input < PROGRESS_IN_COUNT; input++) {
+			struct progress_cell cell = cell_of(state, input);
+			bool ends_turn = input == PROGRESS_IN_TICK_POLLED ||
+					 (input >= PROGRESS_IN_TURN_SERVED &&
+					  input <= PROGRESS_IN_WAKES_OVER);
+
+			assert_true(cell.next < PROGRESS_COUNT && cell.wait < PROGRESS_WAIT_COUNT);
+			if (cell.actions & PROGRESS_DO_NEVER) {
+				assert_int_equal(cell.actions, PROGRESS_DO_NEVER);
+				assert_int_equal(cell.next, state);
+				continue;
+			}
+			if (!ends_turn || cell.actions & asks)
+				assert_int_equal(cell.wait, PROGRESS_WAIT_NONE);
+			else
+				assert_int_not_equal(cell.wait, PROGRESS_WAIT_NONE);
+			if (!(cell.actions & asks))
+				continue;
+			assert_true(input <= PROGRESS_IN_TURN_ELSEWHERE);
+			for (unsigned answer = PROGRESS_IN_WAKES_NEW;
+			     answer <= PROGRESS_IN_WAKES_OVER; answer++) {
+				if (answer == PROGRESS_IN_WAKES_NEW &&
+				    cell.actions & PROGRESS_DO_CHECK)
+					continue;
+				assert_false(cell_of(cell.next, answer).actions &
+					     PROGRESS_DO_NEVER);
+			}
+		}
+	}
+}
+
+/* Peers see each change of direct wake-ups, and doorbells follow the state. */
+static void progress_cell_actions_fit_change_of_state(void **test)
+{
+	(void)test;
+	for (unsigned from = 0; from < PROGRESS_COUNT; from++) {
+		for (unsigned input = 0; input < PROGRESS_IN_DAEMON_LOST; input++) {
+			struct progress_cell cell = cell_of(from, input);
+			bool had = progress_has_wakes((enum progress)from);
+			bool has = progress_has_wakes((enum progress)cell.next);
+			bool polled = progress_is_polled((enum progress)from);
+			bool polls = progress_is_polled((enum progress)cell.next);
+
+			if (has != had)
+				assert_true(cell.actions & (has ? PROGRESS_DO_BEGIN_WAKES :
+								  PROGRESS_DO_END_WAKES));
+			if (polls && !polled)
+				assert_int_equal(cell.actions, PROGRESS_DO_STOP_DOORBELLS |
+								       PROGRESS_DO_WAKE_THREAD);
+			/* After the tick, the turn of the engine thread requests them. */
+			if (polled && !polls && input != PROGRESS_IN_TICK_UNPOLLED)
+				assert_true(cell.actions & PROGRESS_DO_REQUEST_DOORBELLS);
+		}
+	}
+}
+
+static void progress_cell_every_state_is_reached(void **test)
+{
+	bool is_reached[PROGRESS_COUNT] = {[PROGRESS_NONE] = true};
+
+	(void)test;
+	for (int round = 0; round < PROGRESS_COUNT; round++)
+		for (unsigned state = 0; state < PROGRESS_COUNT; state++)
+			for (unsigned input = 0; input < PROGRESS_IN_COUNT && is_reached[state];
+			     input++)
+				is_reached[cell_of(state, input).next] = true;
+	for (unsigned state = 0; state < PROGRESS_COUNT; state++)
+		assert_true(is_reached[state]);
+}
+
+static void progress_cell_ended_is_final(void **test)
+{
+	(void)test;
+	for (unsigned input = 0; input < PROGRESS_IN_COUNT; input++)
+		assert_int_equal(cell_of(PROGRESS_ENDED, input).next, PROGRESS_ENDED);
+	for (unsigned state = 0; state < PROGRESS_COUNT; state++) {
+		assert_int_equal(cell_of(state, PROGRESS_IN_DAEMON_LOST).next, PROGRESS_ENDED);
+		assert_int_equal(cell_of(state, PROGRESS_IN_FORKED).next, PROGRESS_ENDED);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(progress_cell_table_matches_document),
+		cmocka_unit_test(progress_cell_turn_ends_with_wait),
+		cmocka_unit_test(progress_cell_actions_fit_change_of_state),
+		cmocka_unit_test(progress_cell_every_state_is_reached),
+		cmocka_unit_test(progress_cell_ended_is_final),
+	};
+
+	if (argc > 1 && !strcmp(argv[1], "--write"))
+		return doc_write();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
