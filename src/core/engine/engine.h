@@ -23,6 +23,7 @@
 #include "core/report/failure.h"
 #include "core/engine/lock_check.h"
 #include "core/object/objects.h"
+#include "core/engine/polling.h"
 #include "core/engine/progress.h"
 #include "core/engine/run_by.h"
 #include "core/engine/shard.h"
@@ -81,9 +82,8 @@ struct engine {
 	struct datagrams datagrams;
 	uint64_t pkey_violations; /* received packets with a P_Key that does not match */
 	struct mcast *mcast;	  /* multicast groups (mcast.c); NULL: no group */
-	struct timer
-		/* next attempt to send the requests queued by engine_send_in_order() */
-		notify_timer;
+	/* next attempt to send the requests queued by engine_send_in_order() */
+	struct timer notify_timer;
 	struct engine_tables tables; /* verbs objects; engine_tables.h */
 	struct engine_xrc xrc;	     /* domains and SRQs; xrc.h */
 	struct xrc_forward xrc_forward;
@@ -91,14 +91,7 @@ struct engine {
 	struct av_calls av_calls;     /* addresses that the daemon resolves */
 	/* Stored by each poll, in other cache lines than what the data path of all shards reads. */
 	uint8_t unused_before[64];
-	atomic_uint polls; /* number of polls that found an empty CQ */
-	unsigned int
-		/* value of `polls` at the thread's last tick; used by the thread only */
-		polls_seen;
-	/* time for which the application has polled, in whole ticks; used by the thread only */
-	uint64_t polled_ns;
-	atomic_uint poll_streak; /* polls of an empty CQ since the last call that may block */
-	atomic_uint spin_shift;	 /* see SPIN_POLLS; written by the thread */
+	struct engine_polling polling;
 	enum run_by run_by;
 	/*
 	 * run() left work of other users' processes, which must not make the threads of this one
@@ -110,9 +103,8 @@ struct engine {
 	struct list_head discards; /* struct discard (discard.h) */
 	struct engine_serve serve;
 	struct direct_wake direct_wake;
-	struct list_head
-		/* struct comp_channel with units that engine_unlock() adds to the descriptor */
-		signals;
+	/* struct comp_channel with units that engine_unlock() adds to the descriptor */
+	struct list_head signals;
 	struct wakes wakes;
 	struct failure_reports failures;
 };

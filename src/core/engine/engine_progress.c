@@ -108,11 +108,12 @@ static void try_expire_timers(struct engine *engine)
 /* Returns the number of polls since the last call that may block. */
 static unsigned int count_poll(struct engine *engine)
 {
-	unsigned int polls = atomic_load_explicit(&engine->polls, memory_order_relaxed) + 1;
-	unsigned int streak = atomic_load_explicit(&engine->poll_streak, memory_order_relaxed) + 1;
+	unsigned int polls = atomic_load_explicit(&engine->polling.polls, memory_order_relaxed) + 1;
+	unsigned int streak = atomic_load_explicit(&engine->polling.streak, memory_order_relaxed) +
+			      1;
 
-	atomic_store_explicit(&engine->polls, polls, memory_order_relaxed);
-	atomic_store_explicit(&engine->poll_streak, streak, memory_order_relaxed);
+	atomic_store_explicit(&engine->polling.polls, polls, memory_order_relaxed);
+	atomic_store_explicit(&engine->polling.streak, streak, memory_order_relaxed);
 	return streak;
 }
 
@@ -207,7 +208,7 @@ void engine_progress_do(struct engine *engine, struct progress_cell cell)
 
 void engine_will_block(struct engine *engine)
 {
-	atomic_store_explicit(&engine->poll_streak, 0, memory_order_relaxed);
+	atomic_store_explicit(&engine->polling.streak, 0, memory_order_relaxed);
 	/*
 	 * Without the lock, for which threads that wait often would otherwise wait here, too. A
 	 * thread that begins to poll at the same time has the effect of one that begins after this

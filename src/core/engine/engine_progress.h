@@ -22,7 +22,7 @@
 
 static inline unsigned int spin_shift(struct engine *engine)
 {
-	return atomic_load_explicit(&engine->spin_shift, memory_order_relaxed);
+	return atomic_load_explicit(&engine->polling.spin_shift, memory_order_relaxed);
 }
 
 /* The end of a turn of the engine thread: what it has to wait for. engine.lock held. */

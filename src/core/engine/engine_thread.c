@@ -33,7 +33,7 @@
 
 static void set_spin_shift(struct engine *engine, unsigned int shift)
 {
-	atomic_store_explicit(&engine->spin_shift, shift, memory_order_relaxed);
+	atomic_store_explicit(&engine->polling.spin_shift, shift, memory_order_relaxed);
 }
 
 static unsigned int tick_ns(struct engine *engine)
@@ -44,20 +44,20 @@ static unsigned int tick_ns(struct engine *engine)
 /* The application polled during a tick. */
 static void note_polled_tick(struct engine *engine, unsigned int polls)
 {
-	engine->polls_seen = polls;
-	engine->polled_ns += tick_ns(engine);
-	if (engine->polled_ns < LONG_NS || !spin_shift(engine))
+	engine->polling.polls_seen = polls;
+	engine->polling.polled_ns += tick_ns(engine);
+	if (engine->polling.polled_ns < LONG_NS || !spin_shift(engine))
 		return;
 	set_spin_shift(engine, spin_shift(engine) - 1);
-	engine->polled_ns = 0;
+	engine->polling.polled_ns = 0;
 }
 
 static void end_polling(struct engine *engine)
 {
-	if (engine->polled_ns < LONG_NS && spin_shift(engine) < SPIN_SHIFT_MAX)
+	if (engine->polling.polled_ns < LONG_NS && spin_shift(engine) < SPIN_SHIFT_MAX)
 		set_spin_shift(engine, spin_shift(engine) + 1);
-	engine->polled_ns = 0;
-	atomic_store_explicit(&engine->poll_streak, 0, memory_order_relaxed);
+	engine->polling.polled_ns = 0;
+	atomic_store_explicit(&engine->polling.streak, 0, memory_order_relaxed);
 	engine_progress_do(engine, progress_tick_unpolled(&engine->progress));
 }
 
@@ -67,11 +67,11 @@ static void end_polling(struct engine *engine)
  */
 static bool is_polled_still(struct engine *engine)
 {
-	unsigned int polls = atomic_load_explicit(&engine->polls, memory_order_relaxed);
+	unsigned int polls = atomic_load_explicit(&engine->polling.polls, memory_order_relaxed);
 
 	if (!engine_is_polled(engine))
 		return false;
-	if (polls == engine->polls_seen) {
+	if (polls == engine->polling.polls_seen) {
 		end_polling(engine);
 		return false;
 	}
@@ -196,9 +196,9 @@ static int thread_wait(struct engine *engine, struct epoll_event *events, int ma
  */
 static bool is_polled_often(struct engine *engine, unsigned int *quiet_ticks)
 {
-	unsigned int polls = atomic_load_explicit(&engine->polls, memory_order_relaxed);
+	unsigned int polls = atomic_load_explicit(&engine->polling.polls, memory_order_relaxed);
 
-	if (polls - engine->polls_seen < TIMER_POLLS || ++*quiet_ticks > QUIET_TICKS)
+	if (polls - engine->polling.polls_seen < TIMER_POLLS || ++*quiet_ticks > QUIET_TICKS)
 		return false;
 	note_polled_tick(engine, polls);
 	return true;

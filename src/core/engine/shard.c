@@ -117,7 +117,7 @@ static void shard_poll(struct engine *engine, uint32_t number)
  */
 static bool is_base_polled(struct engine *engine)
 {
-	unsigned int polls = atomic_load_explicit(&engine->polls, memory_order_relaxed);
+	unsigned int polls = atomic_load_explicit(&engine->polling.polls, memory_order_relaxed);
 
 	return atomic_exchange_explicit(&engine->shards.polls_seen, polls, memory_order_relaxed) !=
 	       polls;

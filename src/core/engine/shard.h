@@ -61,7 +61,7 @@ struct shards {
 	struct shard each[SHARDS]; /* each[0] is not used */
 	uint8_t unused[64];
 	unsigned int uses_seen[SHARDS]; /* by shards_run_idle(); engine.lock */
-	/* value of engine.polls when a thread of another shard looked last */
+	/* value of engine.polling.polls when a thread of another shard looked last */
 	atomic_uint polls_seen;
 };
 

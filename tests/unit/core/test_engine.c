@@ -188,7 +188,7 @@ static void engine_poll_for_short_times_needs_more_polls(void **state)
 		assert_true(poll_until_polled() >= 256u << (i < 6 ? i : 6));
 		wait_until_not_polled();
 	}
-	assert_int_equal(engine.spin_shift, 6);
+	assert_int_equal(engine.polling.spin_shift, 6);
 }
 
 static void engine_poll_for_long_time_needs_fewer_polls(void **state)
@@ -196,9 +196,9 @@ static void engine_poll_for_long_time_needs_fewer_polls(void **state)
 	uint64_t end_ns = clock_now_ns() + PATIENCE_MS * UINT64_C(1000000);
 
 	(void)state;
-	while (engine.spin_shift && clock_now_ns() < end_ns)
+	while (engine.polling.spin_shift && clock_now_ns() < end_ns)
 		engine_poll(&engine, 1);
-	assert_int_equal(engine.spin_shift, 0);
+	assert_int_equal(engine.polling.spin_shift, 0);
 	wait_until_not_polled();
 }
 

@@ -201,7 +201,7 @@ static void roce_posts_in_quick_succession_make_engine_thread_tick(void **state)
 	struct ibv_wc wc;
 
 	engine->progress.state = PROGRESS_THREAD;
-	engine->poll_streak = SPIN_POLLS - 2;
+	engine->polling.streak = SPIN_POLLS - 2;
 	for (int i = 0; i < SUCCESSION + 1; i++) {
 		assert_int_equal(outstanding(peer), 0);
 		post(peer, peer->node->buf, peer->node->mr->lkey);
