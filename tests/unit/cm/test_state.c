@@ -17,23 +17,9 @@
 
 #include "cm/sidr_state.h"
 #include "cm/state.h"
+#include "page.h"
 
-#define DOC_MAX 65536
-
-static char doc[DOC_MAX];
-static size_t doc_len;
-
-__attribute__((format(printf, 1, 2))) static void add(const char *format, ...)
-{
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(doc + doc_len, sizeof(doc) - doc_len, format, args);
-	va_end(args);
-	assert_true(n >= 0 && doc_len + (size_t)n < sizeof(doc));
-	doc_len += (size_t)n;
-}
+#define PAGE "cm-states.md"
 
 /* Cells without an effect are omitted from the diagram. */
 static bool is_quiet(struct cm_cell cell)
@@ -51,32 +37,32 @@ static bool is_quiet(struct cm_cell cell)
 
 static void add_diagram(void)
 {
-	add("```mermaid\nstateDiagram-v2\n    [*] --> idle\n");
+	page_add("```mermaid\nstateDiagram-v2\n    [*] --> idle\n");
 	for (unsigned state = 0; state < CM_STATE_COUNT; state++) {
 		for (unsigned in = 0; in < CM_IN_COUNT; in++) {
 			struct cm_cell cell = cm_cell((enum cm_state)state, (enum cm_input)in);
 
 			if (is_quiet(cell) || cell.next == state)
 				continue;
-			add("    %s --> %s: %s / %s\n", cm_state_name((enum cm_state)state),
-			    cm_state_name((enum cm_state)cell.next),
-			    cm_input_name((enum cm_input)in),
-			    cm_action_name((enum cm_action)cell.action));
+			page_add("    %s --> %s: %s / %s\n", cm_state_name((enum cm_state)state),
+				 cm_state_name((enum cm_state)cell.next),
+				 cm_input_name((enum cm_input)in),
+				 cm_action_name((enum cm_action)cell.action));
 		}
 	}
-	add("    closed --> [*]\n```\n");
+	page_add("    closed --> [*]\n```\n");
 }
 
 static void add_table(unsigned state)
 {
-	add("\n### %s\n\n| input | action | next |\n|---|---|---|\n",
-	    cm_state_name((enum cm_state)state));
+	page_add("\n### %s\n\n| input | action | next |\n|---|---|---|\n",
+		 cm_state_name((enum cm_state)state));
 	for (unsigned in = 0; in < CM_IN_COUNT; in++) {
 		struct cm_cell cell = cm_cell((enum cm_state)state, (enum cm_input)in);
 
-		add("| %s | %s | %s |\n", cm_input_name((enum cm_input)in),
-		    cm_action_name((enum cm_action)cell.action),
-		    cell.next == state ? "" : cm_state_name((enum cm_state)cell.next));
+		page_add("| %s | %s | %s |\n", cm_input_name((enum cm_input)in),
+			 cm_action_name((enum cm_action)cell.action),
+			 cell.next == state ? "" : cm_state_name((enum cm_state)cell.next));
 	}
 }
 
@@ -93,66 +79,59 @@ static struct cm_sidr_cell sidr_cell(unsigned state, unsigned in)
 
 static void add_sidr_diagram(void)
 {
-	add("```mermaid\nstateDiagram-v2\n    [*] --> idle\n");
+	page_add("```mermaid\nstateDiagram-v2\n    [*] --> idle\n");
 	for (unsigned state = 0; state < CM_SIDR_STATE_COUNT; state++) {
 		for (unsigned in = 0; in < CM_SIDR_IN_COUNT; in++) {
 			struct cm_sidr_cell cell = sidr_cell(state, in);
 
 			if (is_sidr_quiet(cell) || cell.next == state)
 				continue;
-			add("    %s --> %s: %s / %s\n",
-			    cm_sidr_state_name((enum cm_sidr_state)state),
-			    cm_sidr_state_name((enum cm_sidr_state)cell.next),
-			    cm_sidr_input_name((enum cm_sidr_input)in),
-			    cm_sidr_action_name((enum cm_sidr_action)cell.action));
+			page_add("    %s --> %s: %s / %s\n",
+				 cm_sidr_state_name((enum cm_sidr_state)state),
+				 cm_sidr_state_name((enum cm_sidr_state)cell.next),
+				 cm_sidr_input_name((enum cm_sidr_input)in),
+				 cm_sidr_action_name((enum cm_sidr_action)cell.action));
 		}
 	}
-	add("    closed --> [*]\n```\n");
+	page_add("    closed --> [*]\n```\n");
 }
 
 static void add_sidr_table(unsigned state)
 {
-	add("\n### %s\n\n| input | action | next |\n|---|---|---|\n",
-	    cm_sidr_state_name((enum cm_sidr_state)state));
+	page_add("\n### %s\n\n| input | action | next |\n|---|---|---|\n",
+		 cm_sidr_state_name((enum cm_sidr_state)state));
 	for (unsigned in = 0; in < CM_SIDR_IN_COUNT; in++) {
 		struct cm_sidr_cell cell = sidr_cell(state, in);
 
-		add("| %s | %s | %s |\n", cm_sidr_input_name((enum cm_sidr_input)in),
-		    cm_sidr_action_name((enum cm_sidr_action)cell.action),
-		    cell.next == state ? "" : cm_sidr_state_name((enum cm_sidr_state)cell.next));
+		page_add("| %s | %s | %s |\n", cm_sidr_input_name((enum cm_sidr_input)in),
+			 cm_sidr_action_name((enum cm_sidr_action)cell.action),
+			 cell.next == state ? "" :
+					      cm_sidr_state_name((enum cm_sidr_state)cell.next));
 	}
 }
 
 static void render(void)
 {
-	doc_len = 0;
-	add("<!-- Printed from src/cm/state.c and sidr_state.c by test-cm-state --write; do not edit. -->\n"
-	    "# States of a connection in the communication manager\n\n"
-	    "Names in lower case are calls of the consumer and timer events, names in capitals are "
-	    "messages of the peer. An arrow is\n"
-	    "labelled input / action. The tables below the diagram contain each pair of state and "
-	    "input: *illegal* returns EINVAL to the\n"
-	    "consumer, *already* returns EISCONN, *stray* drops and counts a message, *never* "
-	    "cannot occur because no timer runs.\n\n");
+	page_begin();
+	page_add(
+		"<!-- Printed from src/cm/state.c and sidr_state.c by test-cm-state --write; do not edit. -->\n"
+		"# States of a connection in the communication manager\n\n"
+		"Names in lower case are calls of the consumer and timer events, names in capitals are "
+		"messages of the peer. An arrow is\n"
+		"labelled input / action. The tables below the diagram contain each pair of state and "
+		"input: *illegal* returns EINVAL to the\n"
+		"consumer, *already* returns EISCONN, *stray* drops and counts a message, *never* "
+		"cannot occur because no timer runs.\n\n");
 	add_diagram();
-	add("\n## All entries\n");
+	page_add("\n## All entries\n");
 	for (unsigned state = 0; state < CM_STATE_COUNT; state++)
 		add_table(state);
-	add("\n# States of a service ID resolution\n\n"
-	    "The resolution of a datagram service consists of one request and one reply.\n\n");
+	page_add("\n# States of a service ID resolution\n\n"
+		 "The resolution of a datagram service consists of one request and one reply.\n\n");
 	add_sidr_diagram();
-	add("\n## All entries\n");
+	page_add("\n## All entries\n");
 	for (unsigned state = 0; state < CM_SIDR_STATE_COUNT; state++)
 		add_sidr_table(state);
-}
-
-static const char *doc_path(void)
-{
-	static char path[4096];
-	const char *root = getenv("USRDMA_SOURCE");
-
-	snprintf(path, sizeof(path), "%s/docs/cm-states.md", root ? root : ".");
-	return path;
 }
 
 static void cm_cell_every_state_and_input_is_defined(void **test)
@@ -248,28 +227,9 @@ static void cm_state_name_every_value_has_a_name(void **test)
 
 static void cm_cell_table_matches_document(void **test)
 {
-	static char kept[DOC_MAX];
-	FILE *file = fopen(doc_path(), "r");
-	size_t len;
-
 	(void)test;
-	assert_non_null(file);
-	len = fread(kept, 1, sizeof(kept) - 1, file);
-	fclose(file);
-	kept[len] = '\0';
 	render();
-	assert_string_equal(kept, doc);
-}
-
-static int write_doc(void)
-{
-	FILE *file = fopen(doc_path(), "w");
-
-	if (!file)
-		return EXIT_FAILURE;
-	render();
-	fputs(doc, file);
-	return fclose(file) ? EXIT_FAILURE : EXIT_SUCCESS;
+	page_assert_written(PAGE);
 }
 
 int main(int argc, char **argv)
@@ -283,7 +243,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(cm_cell_table_matches_document),
 	};
 
-	if (argc > 1 && strcmp(argv[1], "--write") == 0)
-		return write_doc();
+	if (argc > 1 && strcmp(argv[1], "--write") == 0) {
+		render();
+		return page_write(PAGE);
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,24 +15,9 @@
 #include <cmocka.h>
 
 #include "core/engine/progress.h"
+#include "page.h"
 
-#define DOC_MAX	     32768
-#define DOC_PATH_MAX 4096
-
-static char doc[DOC_MAX];
-static size_t doc_len;
-
-__attribute__((format(printf, 1, 2))) static void doc_add(const char *format, ...)
-{
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(doc + doc_len, sizeof(doc) - doc_len, format, args);
-	va_end(args);
-	assert_true(n >= 0 && doc_len + (size_t)n < sizeof(doc));
-	doc_len += (size_t)n;
-}
+#define PAGE "progress-states.md"
 
 static struct progress_cell cell_of(unsigned state, unsigned input)
 {
@@ -72,11 +57,11 @@ static const struct {
 
 static void doc_add_states(void)
 {
-	doc_add("| state | messages are executed by | the engine thread | doorbells |\n"
-		"|---|---|---|---|\n");
+	page_add("| state | messages are executed by | the engine thread | doorbells |\n"
+		 "|---|---|---|---|\n");
 	for (unsigned state = 0; state < PROGRESS_COUNT; state++)
-		doc_add("| %s | %s | %s | %s |\n", name_of(state), meanings[state].messages,
-			meanings[state].thread, meanings[state].doorbells);
+		page_add("| %s | %s | %s | %s |\n", name_of(state), meanings[state].messages,
+			 meanings[state].thread, meanings[state].doorbells);
 }
 
 static void doc_add_actions(struct progress_cell cell)
@@ -86,52 +71,54 @@ static void doc_add_actions(struct progress_cell cell)
 	for (unsigned bit = 0; bit < PROGRESS_ACTIONS; bit++) {
 		if (!(cell.actions & 1u << bit))
 			continue;
-		doc_add("%s%s", is_first ? "" : ", ",
-			progress_action_name((enum progress_action)(1u << bit)));
+		page_add("%s%s", is_first ? "" : ", ",
+			 progress_action_name((enum progress_action)(1u << bit)));
 		is_first = false;
 	}
 	if (is_first)
-		doc_add("nothing");
+		page_add("nothing");
 }
 
 /* From every state, the last two inputs lead to `ended`. */
 static void doc_add_diagram(void)
 {
-	doc_add("```mermaid\nstateDiagram-v2\n    [*] --> none\n");
+	page_add("```mermaid\nstateDiagram-v2\n    [*] --> none\n");
 	for (unsigned state = 0; state < PROGRESS_COUNT; state++) {
 		for (unsigned input = 0; input < PROGRESS_IN_DAEMON_LOST; input++) {
 			struct progress_cell cell = cell_of(state, input);
 
 			if (cell.next == state)
 				continue;
-			doc_add("    %s --> %s: %s / ", name_of(state), name_of(cell.next),
-				progress_input_name((enum progress_input)input));
+			page_add("    %s --> %s: %s / ", name_of(state), name_of(cell.next),
+				 progress_input_name((enum progress_input)input));
 			doc_add_actions(cell);
-			doc_add("\n");
+			page_add("\n");
 		}
 	}
-	doc_add("```\n");
+	page_add("```\n");
 }
 
 static void doc_add_table(unsigned state)
 {
-	doc_add("\n### %s\n\n| input | actions | next | engine thread waits for |\n|---|---|---|---|\n",
+	page_add(
+		"\n### %s\n\n| input | actions | next | engine thread waits for |\n|---|---|---|---|\n",
 		name_of(state));
 	for (unsigned input = 0; input < PROGRESS_IN_COUNT; input++) {
 		struct progress_cell cell = cell_of(state, input);
 		bool is_never = cell.actions & PROGRESS_DO_NEVER;
 
-		doc_add("| %s | ", progress_input_name((enum progress_input)input));
+		page_add("| %s | ", progress_input_name((enum progress_input)input));
 		doc_add_actions(cell);
-		doc_add(" | %s | %s |\n", cell.next == state ? "" : name_of(cell.next),
-			is_never ? "" : progress_wait_name((enum progress_wait)cell.wait));
+		page_add(" | %s | %s |\n", cell.next == state ? "" : name_of(cell.next),
+			 is_never ? "" : progress_wait_name((enum progress_wait)cell.wait));
 	}
 }
 
 static void doc_render(void)
 {
-	doc_len = 0;
-	doc_add("<!-- Generated from src/core/engine/progress_state.c by test-core-progress_state --write; do not edit. -->\n"
+	page_begin();
+	page_add(
+		"<!-- Generated from src/core/engine/progress_state.c by test-core-progress_state --write; do not edit. -->\n"
 		"# Threads that make progress\n\n"
 		"A process has one engine. Messages of its peers are executed by the thread that polls, the threads that "
 		"wait for\n"
@@ -141,7 +128,8 @@ static void doc_render(void)
 		"([ADR 0081](adr/0081-one-table-states-which-threads-make-progress.md)). `core/engine/progress.h` has a function for "
 		"each event.\n\n");
 	doc_add_states();
-	doc_add("\nInputs are events of application threads and of the engine thread. *turn* inputs end a turn of the "
+	page_add(
+		"\nInputs are events of application threads and of the engine thread. *turn* inputs end a turn of the "
 		"engine thread; the last\n"
 		"column states what it then waits for. *lately*: a thread began or ended serving or a spin since the last turn. "
 		"After *look*\n"
@@ -149,44 +137,16 @@ static void doc_render(void)
 		"labelled input / actions.\n"
 		"The arrows of *daemon lost* and *fork, in the child* are not drawn: both lead to *ended* from every state.\n\n");
 	doc_add_diagram();
-	doc_add("\n## All cells\n");
+	page_add("\n## All cells\n");
 	for (unsigned state = 0; state < PROGRESS_COUNT; state++)
 		doc_add_table(state);
 }
 
-static const char *doc_path(void)
-{
-	static char path[DOC_PATH_MAX];
-	const char *root = getenv("USRDMA_SOURCE");
-
-	snprintf(path, sizeof(path), "%s/docs/progress-states.md", root ? root : ".");
-	return path;
-}
-
-static int doc_write(void)
-{
-	FILE *file = fopen(doc_path(), "w");
-
-	doc_render();
-	if (!file)
-		return 1;
-	fwrite(doc, 1, doc_len, file);
-	return fclose(file) ? 1 : 0;
-}
-
 static void progress_cell_table_matches_document(void **test)
 {
-	static char written[DOC_MAX];
-	FILE *file = fopen(doc_path(), "r");
-	size_t n;
-
 	(void)test;
-	assert_non_null(file);
-	n = fread(written, 1, sizeof(written) - 1, file);
-	written[n] = 0;
-	fclose(file);
 	doc_render();
-	assert_string_equal(written, doc);
+	page_assert_written(PAGE);
 }
 
 /*
@@ -290,7 +250,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(progress_cell_ended_is_final),
 	};
 
-	if (argc > 1 && !strcmp(argv[1], "--write"))
-		return doc_write();
+	if (argc > 1 && !strcmp(argv[1], "--write")) {
+		doc_render();
+		return page_write(PAGE);
+	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

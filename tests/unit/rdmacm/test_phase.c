@@ -15,24 +15,9 @@
 #include <cmocka.h>
 
 #include "rdmacm/phase.h"
+#include "page.h"
 
-#define DOC_MAX	     16384
-#define DOC_PATH_MAX 4096
-
-static char doc[DOC_MAX];
-static size_t doc_len;
-
-__attribute__((format(printf, 1, 2))) static void doc_add(const char *format, ...)
-{
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(doc + doc_len, sizeof(doc) - doc_len, format, args);
-	va_end(args);
-	assert_true(n >= 0 && doc_len + (size_t)n < sizeof(doc));
-	doc_len += (size_t)n;
-}
+#define PAGE "id-phases.md"
 
 static struct rcm_cell cell_of(unsigned phase, unsigned input)
 {
@@ -46,39 +31,40 @@ static bool is_quiet(struct rcm_cell cell)
 
 static void doc_add_diagram(void)
 {
-	doc_add("```mermaid\nstateDiagram-v2\n    [*] --> idle\n");
+	page_add("```mermaid\nstateDiagram-v2\n    [*] --> idle\n");
 	for (unsigned phase = 0; phase < RCM_PHASE_COUNT; phase++) {
 		for (unsigned input = 0; input < RCM_IN_COUNT; input++) {
 			struct rcm_cell cell = cell_of(phase, input);
 
 			if (cell.next == phase)
 				continue;
-			doc_add("    %s --> %s: %s / %s\n", rcm_phase_name((enum rcm_phase)phase),
-				rcm_phase_name((enum rcm_phase)cell.next),
-				rcm_input_name((enum rcm_input)input),
-				rcm_action_name((enum rcm_action)cell.action));
+			page_add("    %s --> %s: %s / %s\n", rcm_phase_name((enum rcm_phase)phase),
+				 rcm_phase_name((enum rcm_phase)cell.next),
+				 rcm_input_name((enum rcm_input)input),
+				 rcm_action_name((enum rcm_action)cell.action));
 		}
 	}
-	doc_add("```\n");
+	page_add("```\n");
 }
 
 static void doc_add_table(unsigned phase)
 {
-	doc_add("\n### %s\n\n| input | action | next |\n|---|---|---|\n",
-		rcm_phase_name((enum rcm_phase)phase));
+	page_add("\n### %s\n\n| input | action | next |\n|---|---|---|\n",
+		 rcm_phase_name((enum rcm_phase)phase));
 	for (unsigned input = 0; input < RCM_IN_COUNT; input++) {
 		struct rcm_cell cell = cell_of(phase, input);
 
-		doc_add("| %s | %s | %s |\n", rcm_input_name((enum rcm_input)input),
-			rcm_action_name((enum rcm_action)cell.action),
-			cell.next == phase ? "" : rcm_phase_name((enum rcm_phase)cell.next));
+		page_add("| %s | %s | %s |\n", rcm_input_name((enum rcm_input)input),
+			 rcm_action_name((enum rcm_action)cell.action),
+			 cell.next == phase ? "" : rcm_phase_name((enum rcm_phase)cell.next));
 	}
 }
 
 static void doc_render(void)
 {
-	doc_len = 0;
-	doc_add("<!-- Generated from src/rdmacm/phase.c by test-rdmacm-phase --write; do not edit. -->\n"
+	page_begin();
+	page_add(
+		"<!-- Generated from src/rdmacm/phase.c by test-rdmacm-phase --write; do not edit. -->\n"
 		"# Phases of an rdma_cm id in librdmacm\n\n"
 		"The phase of an id follows the calls of the application and the events that it has "
 		"received. The daemon has the state of the\n"
@@ -91,44 +77,16 @@ static void doc_render(void)
 		"does not send the event in this\n"
 		"phase.\n\n");
 	doc_add_diagram();
-	doc_add("\n## All cells\n");
+	page_add("\n## All cells\n");
 	for (unsigned phase = 0; phase < RCM_PHASE_COUNT; phase++)
 		doc_add_table(phase);
 }
 
-static const char *doc_path(void)
-{
-	static char path[DOC_PATH_MAX];
-	const char *root = getenv("USRDMA_SOURCE");
-
-	snprintf(path, sizeof(path), "%s/docs/id-phases.md", root ? root : ".");
-	return path;
-}
-
-static int doc_write(void)
-{
-	FILE *file = fopen(doc_path(), "w");
-
-	doc_render();
-	if (!file)
-		return 1;
-	fwrite(doc, 1, doc_len, file);
-	return fclose(file) ? 1 : 0;
-}
-
 static void rcm_cell_table_matches_document(void **test)
 {
-	static char written[DOC_MAX];
-	FILE *file = fopen(doc_path(), "r");
-	size_t n;
-
 	(void)test;
-	assert_non_null(file);
-	n = fread(written, 1, sizeof(written) - 1, file);
-	written[n] = 0;
-	fclose(file);
 	doc_render();
-	assert_string_equal(written, doc);
+	page_assert_written(PAGE);
 }
 
 static void rcm_cell_every_phase_and_input_is_defined(void **test)
@@ -234,7 +192,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(rcm_phase_name_every_value_has_a_name),
 	};
 
-	if (argc > 1 && !strcmp(argv[1], "--write"))
-		return doc_write();
+	if (argc > 1 && !strcmp(argv[1], "--write")) {
+		doc_render();
+		return page_write(PAGE);
+	}
 	return cmocka_run_group_tests_name("rdmacm-phase", tests, NULL, NULL);
 }

@@ -17,27 +17,12 @@
 
 #include "roce/recovery.h"
 #include "wire/psn.h"
+#include "page.h"
 
-#define DOC_MAX	     8192
-#define DOC_PATH_MAX 4096
+#define PAGE "recovery-states.md"
 
 /* Intervals of PSNs in these tests wrap around. */
 #define PSN(n) psn_add(0xfffffa, (n))
-
-static char doc[DOC_MAX];
-static size_t doc_len;
-
-__attribute__((format(printf, 1, 2))) static void doc_add(const char *format, ...)
-{
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(doc + doc_len, sizeof(doc) - doc_len, format, args);
-	va_end(args);
-	assert_true(n >= 0 && doc_len + (size_t)n < sizeof(doc));
-	doc_len += (size_t)n;
-}
 
 static struct recovery_cell cell_of(unsigned int state, unsigned int input)
 {
@@ -46,41 +31,42 @@ static struct recovery_cell cell_of(unsigned int state, unsigned int input)
 
 static void doc_add_diagram(void)
 {
-	doc_add("```mermaid\nstateDiagram-v2\n    [*] --> open\n");
+	page_add("```mermaid\nstateDiagram-v2\n    [*] --> open\n");
 	for (unsigned int state = 0; state < RECOVERY_STATE_COUNT; state++) {
 		for (unsigned int input = 0; input < RECOVERY_IN_COUNT; input++) {
 			struct recovery_cell cell = cell_of(state, input);
 
 			if (cell.action == RECOVERY_ACTION_NEVER || cell.next == state)
 				continue;
-			doc_add("    %s --> %s: %s / %s\n",
-				recovery_state_name((enum recovery_state)state),
-				recovery_state_name((enum recovery_state)cell.next),
-				recovery_input_name((enum recovery_input)input),
-				recovery_action_name((enum recovery_action)cell.action));
+			page_add("    %s --> %s: %s / %s\n",
+				 recovery_state_name((enum recovery_state)state),
+				 recovery_state_name((enum recovery_state)cell.next),
+				 recovery_input_name((enum recovery_input)input),
+				 recovery_action_name((enum recovery_action)cell.action));
 		}
 	}
-	doc_add("```\n");
+	page_add("```\n");
 }
 
 static void doc_add_table(unsigned int state)
 {
-	doc_add("\n### %s\n\n| input | action | next |\n|---|---|---|\n",
-		recovery_state_name((enum recovery_state)state));
+	page_add("\n### %s\n\n| input | action | next |\n|---|---|---|\n",
+		 recovery_state_name((enum recovery_state)state));
 	for (unsigned int input = 0; input < RECOVERY_IN_COUNT; input++) {
 		struct recovery_cell cell = cell_of(state, input);
 
-		doc_add("| %s | %s | %s |\n", recovery_input_name((enum recovery_input)input),
-			recovery_action_name((enum recovery_action)cell.action),
-			cell.next == state ? "" :
-					     recovery_state_name((enum recovery_state)cell.next));
+		page_add("| %s | %s | %s |\n", recovery_input_name((enum recovery_input)input),
+			 recovery_action_name((enum recovery_action)cell.action),
+			 cell.next == state ? "" :
+					      recovery_state_name((enum recovery_state)cell.next));
 	}
 }
 
 static void doc_render(void)
 {
-	doc_len = 0;
-	doc_add("<!-- Generated from src/roce/recovery_state.c by test-roce-recovery_state --write; do not edit. "
+	page_begin();
+	page_add(
+		"<!-- Generated from src/roce/recovery_state.c by test-roce-recovery_state --write; do not edit. "
 		"-->\n"
 		"# States of loss recovery\n\n"
 		"The states of a RoCE requester and the inputs that change them; "
@@ -88,44 +74,16 @@ static void doc_render(void)
 		"Arrows are labelled input / action. An input whose action is *never* is not produced in that "
 		"state.\n\n");
 	doc_add_diagram();
-	doc_add("\n## All cells\n");
+	page_add("\n## All cells\n");
 	for (unsigned int state = 0; state < RECOVERY_STATE_COUNT; state++)
 		doc_add_table(state);
 }
 
-static const char *doc_path(void)
-{
-	static char path[DOC_PATH_MAX];
-	const char *root = getenv("USRDMA_SOURCE");
-
-	snprintf(path, sizeof(path), "%s/docs/recovery-states.md", root ? root : ".");
-	return path;
-}
-
-static int doc_write(void)
-{
-	FILE *file = fopen(doc_path(), "w");
-
-	doc_render();
-	if (!file)
-		return 1;
-	fwrite(doc, 1, doc_len, file);
-	return fclose(file) ? 1 : 0;
-}
-
 static void recovery_step_table_matches_document(void **test)
 {
-	static char written[DOC_MAX];
-	FILE *file = fopen(doc_path(), "r");
-	size_t n;
-
 	(void)test;
-	assert_non_null(file);
-	n = fread(written, 1, sizeof(written) - 1, file);
-	written[n] = 0;
-	fclose(file);
 	doc_render();
-	assert_string_equal(written, doc);
+	page_assert_written(PAGE);
 }
 
 static void recovery_step_every_state_and_input_is_defined(void **test)
@@ -282,7 +240,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(recovery_reorder_deny_doubles_hold_off_until_confirmed),
 	};
 
-	if (argc > 1 && !strcmp(argv[1], "--write"))
-		return doc_write();
+	if (argc > 1 && !strcmp(argv[1], "--write")) {
+		doc_render();
+		return page_write(PAGE);
+	}
 	return cmocka_run_group_tests_name("roce-recovery_state", tests, NULL, NULL);
 }

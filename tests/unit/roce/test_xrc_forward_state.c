@@ -16,24 +16,9 @@
 #include <cmocka.h>
 
 #include "roce/xrc_forward_state.h"
+#include "page.h"
 
-#define DOC_MAX	     16384
-#define DOC_PATH_MAX 4096
-
-static char doc[DOC_MAX];
-static size_t doc_len;
-
-__attribute__((format(printf, 1, 2))) static void doc_add(const char *format, ...)
-{
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(doc + doc_len, sizeof(doc) - doc_len, format, args);
-	va_end(args);
-	assert_true(n >= 0 && doc_len + (size_t)n < sizeof(doc));
-	doc_len += (size_t)n;
-}
+#define PAGE "xrc-forward-states.md"
 
 /* One of the two tables. */
 struct machine {
@@ -112,37 +97,38 @@ static void doc_add_diagram(const struct machine *machine)
 {
 	unsigned int action, next;
 
-	doc_add("```mermaid\nstateDiagram-v2\n    [*] --> %s\n", machine->state_name(0));
+	page_add("```mermaid\nstateDiagram-v2\n    [*] --> %s\n", machine->state_name(0));
 	for (unsigned int state = 0; state < machine->states; state++) {
 		for (unsigned int input = 0; input < machine->inputs; input++) {
 			machine->cell(state, input, &action, &next);
 			if (action != machine->never && next != state)
-				doc_add("    %s --> %s: %s / %s\n", machine->state_name(state),
-					machine->state_name(next), machine->input_name(input),
-					machine->action_name(action));
+				page_add("    %s --> %s: %s / %s\n", machine->state_name(state),
+					 machine->state_name(next), machine->input_name(input),
+					 machine->action_name(action));
 		}
 	}
-	doc_add("```\n");
+	page_add("```\n");
 }
 
 static void doc_add_table(const struct machine *machine, unsigned int state)
 {
 	unsigned int action, next;
 
-	doc_add("\n### %s\n\n| input | action | next |\n|---|---|---|\n",
-		machine->state_name(state));
+	page_add("\n### %s\n\n| input | action | next |\n|---|---|---|\n",
+		 machine->state_name(state));
 	for (unsigned int input = 0; input < machine->inputs; input++) {
 		machine->cell(state, input, &action, &next);
-		doc_add("| %s | %s | %s |\n", machine->input_name(input),
-			machine->action_name(action),
-			next == state ? "" : machine->state_name(next));
+		page_add("| %s | %s | %s |\n", machine->input_name(input),
+			 machine->action_name(action),
+			 next == state ? "" : machine->state_name(next));
 	}
 }
 
 static void doc_render(void)
 {
-	doc_len = 0;
-	doc_add("<!-- Generated from src/roce/xrc_forward_state.c by test-roce-xrc_forward_state --write; do not "
+	page_begin();
+	page_add(
+		"<!-- Generated from src/roce/xrc_forward_state.c by test-roce-xrc_forward_state --write; do not "
 		"edit. -->\n"
 		"# States of XRC forwarding\n\n"
 		"The states of an XRC target QP whose requests are forwarded to other processes, and of an executor "
@@ -151,46 +137,18 @@ static void doc_render(void)
 		"another-process-executes-them.md) explains both. Arrows are labelled input / action. An "
 		"input whose action is\n*never* is not produced in that state.\n");
 	for (size_t i = 0; i < MACHINES; i++) {
-		doc_add("\n## %s\n\n", machines[i].title);
+		page_add("\n## %s\n\n", machines[i].title);
 		doc_add_diagram(&machines[i]);
 		for (unsigned int state = 0; state < machines[i].states; state++)
 			doc_add_table(&machines[i], state);
 	}
 }
 
-static const char *doc_path(void)
-{
-	static char path[DOC_PATH_MAX];
-	const char *root = getenv("USRDMA_SOURCE");
-
-	snprintf(path, sizeof(path), "%s/docs/xrc-forward-states.md", root ? root : ".");
-	return path;
-}
-
-static int doc_write(void)
-{
-	FILE *file = fopen(doc_path(), "w");
-
-	doc_render();
-	if (!file)
-		return 1;
-	fwrite(doc, 1, doc_len, file);
-	return fclose(file) ? 1 : 0;
-}
-
 static void xrc_forward_state_document_matches_tables(void **test)
 {
-	static char written[DOC_MAX];
-	FILE *file = fopen(doc_path(), "r");
-	size_t n;
-
 	(void)test;
-	assert_non_null(file);
-	n = fread(written, 1, sizeof(written) - 1, file);
-	written[n] = 0;
-	fclose(file);
 	doc_render();
-	assert_string_equal(written, doc);
+	page_assert_written(PAGE);
 }
 
 static void xrc_forward_state_tables_have_every_cell(void **test)
@@ -280,7 +238,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(xrc_forward_state_executor_executes_nothing_after_failure),
 	};
 
-	if (argc > 1 && !strcmp(argv[1], "--write"))
-		return doc_write();
+	if (argc > 1 && !strcmp(argv[1], "--write")) {
+		doc_render();
+		return page_write(PAGE);
+	}
 	return cmocka_run_group_tests_name("roce-xrc_forward_state", tests, NULL, NULL);
 }
