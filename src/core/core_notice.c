@@ -10,13 +10,13 @@
 #include "core/device/async.h"
 #include "core/device/device.h"
 #include "core/engine/engine.h"
-#include "core/report/failure_event.h"
 #include "core/engine/lock_check.h"
-#include "core/queue/moderation.h"
-#include "core/report/probe.h"
-#include "core/queue/qp_error.h"
 #include "core/engine/qp_table.h"
 #include "core/engine/transport.h"
+#include "core/queue/moderation.h"
+#include "core/queue/qp_error.h"
+#include "core/report/failure_event.h"
+#include "core/report/probe.h"
 
 void core_lose_daemon(struct engine *engine)
 {

@@ -22,8 +22,8 @@
 #include "core/engine/engine_watch.h"
 #include "core/engine/lock_check.h"
 #include "core/engine/transport.h"
-#include "core/report/usage.h"
 #include "core/qp/xrc.h"
+#include "core/report/usage.h"
 #include "ipc/segment.h"
 
 /*

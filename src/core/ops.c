@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 
-#include "core/memory/advise.h"
 #include "core/device/context.h"
-#include "core/queue/cq.h"
+#include "core/device/query.h"
+#include "core/memory/advise.h"
 #include "core/memory/dm.h"
 #include "core/memory/domain.h"
-#include "core/queue/moderation.h"
 #include "core/memory/mw.h"
 #include "core/memory/null_mr.h"
-#include "core/queue/post.h"
 #include "core/qp/qp.h"
-#include "core/device/query.h"
-#include "core/queue/srq.h"
 #include "core/qp/xrc.h"
+#include "core/queue/cq.h"
+#include "core/queue/moderation.h"
+#include "core/queue/post.h"
+#include "core/queue/srq.h"
 
 /*
  * The functions that the inline functions of verbs.h, compiled into applications, call. The inline

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "local/describe.h"
 
-#include "ipc/msg_failure.h"
 #include "core/engine/lock_check.h"
+#include "ipc/msg_failure.h"
 #include "local/peer.h"
 #include "local/qp.h"
 

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 
 #include "base/util.h"
-#include "core/report/counters.h"
 #include "core/device/device.h"
 #include "core/engine/lock_check.h"
-#include "core/qp/qp.h"
 #include "core/engine/transport.h"
+#include "core/qp/qp.h"
 #include "core/qp/xrc.h"
+#include "core/report/counters.h"
 #include "local/ack_wait.h"
 #include "local/datagram.h"
 #include "local/describe.h"

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/queue/execute.h"
 #include "core/object/vendor_err.h"
+#include "core/queue/execute.h"
 
 struct local_qp;
 struct send_wqe;

@@ -4,8 +4,8 @@
 
 #include "base/fault.h"
 #include "base/trace.h"
-#include "core/queue/execute.h"
 #include "core/object/wqe.h"
+#include "core/queue/execute.h"
 #include "local/counters.h"
 #include "local/ring.h"
 

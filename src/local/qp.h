@@ -7,9 +7,9 @@
 
 #include "base/list.h"
 #include "base/timer.h"
-#include "core/queue/execute.h"
 #include "core/object/objects.h"
 #include "core/object/opcode.h"
+#include "core/queue/execute.h"
 #include "core/queue/reply_wait.h"
 #include "local/local.h"
 #include "local/peer.h"

@@ -2,8 +2,8 @@
 #ifndef USRDMA_LOCAL_REQUEST_H
 #define USRDMA_LOCAL_REQUEST_H
 
-#include "core/queue/execute.h"
 #include "core/object/vendor_err.h"
+#include "core/queue/execute.h"
 #include "local/ring.h"
 
 /* The format of requests in FIFO elements. */

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/queue/execute.h"
 #include "core/object/objects.h"
+#include "core/queue/execute.h"
 #include "local/qp.h"
 
 struct cell;

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 
 #include "base/util.h"
-#include "core/report/failure.h"
+#include "core/engine/lock_check.h"
+#include "core/object/qp_state.h"
 #include "core/queue/failure_drop.h"
 #include "core/queue/failure_wr.h"
-#include "core/engine/lock_check.h"
 #include "core/queue/qp_error.h"
-#include "core/object/qp_state.h"
+#include "core/report/failure.h"
 #include "local/fault.h"
 #include "local/peer.h"
 #include "local/qp.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/clock.h"
-#include "core/report/failure_warn.h"
 #include "core/engine/lock_check.h"
 #include "core/queue/requester.h"
+#include "core/report/failure_warn.h"
 #include "core/report/usage.h"
 #include "local/counters.h"
 #include "local/qp.h"

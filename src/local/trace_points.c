@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "core/queue/execute.h"
 #include "core/object/opcode.h"
+#include "core/queue/execute.h"
 #include "local/ring.h"
 #include "wire/aeth.h"
 

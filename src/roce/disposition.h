@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "core/queue/execute.h"
 #include "core/object/vendor_err.h"
+#include "core/queue/execute.h"
 #include "wire/aeth.h"
 
 /*
@@ -28,7 +28,7 @@ enum disposition {
 	DISPOSITION_SRQ,       /* XRC: unknown SRQ, or an SRQ of another domain */
 	DISPOSITION_EXECUTOR,  /* XRC: the process that executed the message exited */
 	DISPOSITION_DEPTH,     /* more outstanding READs and atomics than max_dest_rd_atomic */
-	DISPOSITION_RECV_LENGTH, /* this and the following: results of execute.h */
+	DISPOSITION_RECV_LENGTH, /* this and the following: results of core/queue/execute.h */
 	DISPOSITION_RECV_LOCAL,
 	DISPOSITION_RKEY,
 	DISPOSITION_PD,
@@ -62,7 +62,7 @@ struct disposition_row {
 
 const struct disposition_row *disposition_row(enum disposition disposition);
 
-/* The disposition for a result of execute.h. */
+/* The disposition for a result of core/queue/execute.h. */
 enum disposition disposition_of_access(enum access_result result);
 
 /* The syndrome field of the AETH. rnr_timer: the timer code of an RNR NAK. */

@@ -4,8 +4,8 @@
 
 #include "base/be.h"
 #include "base/user_copy.h"
-#include "core/report/fault_points.h"
 #include "core/engine/qp_table.h"
+#include "core/report/fault_points.h"
 #include "roce/probe.h"
 #include "wire/opcode.h"
 #include "wire/packet.h"

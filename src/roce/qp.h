@@ -3,13 +3,13 @@
 #define USRDMA_ROCE_QP_H
 
 #include "core/object/opcode.h"
-#include "core/queue/reply_wait.h"
 #include "core/qp/xrc.h"
+#include "core/queue/reply_wait.h"
 #include "roce/cc.h"
+#include "roce/disposition.h"
 #include "roce/pace.h"
 #include "roce/recovery.h"
 #include "roce/roce.h"
-#include "roce/disposition.h"
 
 /*
  * Capacity of a queue pair's reorder buffer: the maximum that a requester of this project has in

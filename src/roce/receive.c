@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <string.h>
 
-#include "core/queue/failure_drop.h"
 #include "core/engine/qp_table.h"
+#include "core/queue/failure_drop.h"
 #include "roce/probe.h"
 
 /*

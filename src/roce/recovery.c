@@ -4,9 +4,9 @@
 
 #include "base/util.h"
 #include "core/engine/engine.h"
-#include "core/report/failure_warn.h"
 #include "core/qp/qp.h"
 #include "core/queue/requester.h"
+#include "core/report/failure_warn.h"
 #include "roce/probe.h"
 
 /*

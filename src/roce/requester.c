@@ -4,8 +4,8 @@
 #include "core/queue/qp_error.h"
 #include "core/queue/requester.h"
 #include "core/queue/sge.h"
-#include "core/report/usage.h"
 #include "core/queue/wq.h"
+#include "core/report/usage.h"
 #include "roce/probe.h"
 
 /*

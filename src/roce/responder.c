@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/util.h"
-#include "core/report/failure.h"
+#include "core/object/qp_state.h"
 #include "core/queue/failure_drop.h"
 #include "core/queue/failure_wr.h"
 #include "core/queue/qp_error.h"
-#include "core/object/qp_state.h"
+#include "core/report/failure.h"
 #include "roce/xrc_forward.h"
 
 /*

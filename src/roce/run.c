@@ -5,8 +5,8 @@
  * are due.
  */
 
-#include "core/queue/datagram.h"
 #include "core/engine/lock_check.h"
+#include "core/queue/datagram.h"
 #include "roce/probe.h"
 #include "roce/qp.h"
 #include "roce/xrc_forward.h"

@@ -4,8 +4,8 @@
 
 #include "core/device/device.h"
 #include "core/qp/qp.h"
-#include "core/report/usage.h"
 #include "core/qp/xrc.h"
+#include "core/report/usage.h"
 #include "roce/xrc_forward.h"
 
 /*

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/qp/qp.h"
-#include "core/engine/transport.h"
-#include "roce/qp.h"
 #include "../with_locks.h"
+#include "core/engine/transport.h"
+#include "core/qp/qp.h"
+#include "roce/qp.h"
 
 #define FABRIC_CQE  1024
 #define FABRIC_SLOT 1u

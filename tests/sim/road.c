@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../with_locks.h"
 #include "base/list.h"
 #include "core/qp/xrc_forward.h"
-#include "../with_locks.h"
 
 /*
  * One message from one node to another, in road.words in sending order; freed when it was

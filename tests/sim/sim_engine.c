@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../with_locks.h"
 #include "core/device/context.h"
 #include "core/engine/engine.h"
 #include "core/engine/transport.h"
 #include "core/qp/xrc.h"
-#include "../with_locks.h"
 
 void sim_must_at(bool is_true, const char *file, int line)
 {

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/qp/xrc_forward.h"
-#include "core/qp/xrc.h"
 #include "../with_locks.h"
+#include "core/qp/xrc.h"
+#include "core/qp/xrc_forward.h"
 #include "road.h"
 #include "rules.h"
 #include "xrc_line.h"

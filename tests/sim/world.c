@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/object/event_fd.h"
 #include "../with_locks.h"
+#include "core/object/event_fd.h"
 
 static int road_send(struct engine *engine, uint32_t slot, const struct iovec *pieces, int count,
 		     bool may_connect)

@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "core/report/call_failed.h"
 #include "core/device/device.h"
+#include "core/device/path.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
-#include "core/device/path.h"
-#include "core/memory/pd.h"
 #include "core/engine/transport.h"
+#include "core/memory/pd.h"
+#include "core/report/call_failed.h"
 #include "wire/grh.h"
 
 #define SL_MAX	      15

@@ -11,10 +11,10 @@
 #include "base/syscalls.h"
 #include "core/engine/engine.h"
 #include "core/object/event_fd.h"
+#include "core/qp/xrc_remote.h"
 #include "core/report/failure_event.h"
 #include "core/report/failure_warn.h"
 #include "core/report/probe.h"
-#include "core/qp/xrc_remote.h"
 
 #define ACK_WARNING_S 2
 

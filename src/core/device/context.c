@@ -11,9 +11,9 @@
 #include "core/device/command_file.h"
 #include "core/device/device.h"
 #include "core/engine/engine.h"
-#include "core/object/event_fd.h"
 #include "core/engine/lock_check.h"
 #include "core/memory/mr.h"
+#include "core/object/event_fd.h"
 #include "core/queue/qp_error.h"
 
 static void context_free(struct context *context)

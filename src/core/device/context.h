@@ -17,7 +17,7 @@ void context_put(struct context *context);
  */
 bool context_is_kin(const struct context *a, const struct context *b);
 
-/* Sets the operations that programs call through the context: ops.c. */
+/* Sets the operations that programs call through the context: core/ops.c. */
 void context_init_ops(struct verbs_context *verbs);
 
 #endif

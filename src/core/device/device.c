@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/log.h"
 #include "base/librdmacm_calls.h"
+#include "base/log.h"
 #include "base/util.h"
 #include "core/device/async.h"
 #include "core/engine/engine.h"
-#include "core/report/failure_event.h"
 #include "core/engine/lock_check.h"
+#include "core/report/failure_event.h"
 #include "profile/gid_layout.h"
 #include "profile/view.h"
 

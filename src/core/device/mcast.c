@@ -8,11 +8,11 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/librdmacm_calls.h"
-#include "core/report/call_failed.h"
 #include "core/device/device.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
 #include "core/engine/transport.h"
+#include "core/report/call_failed.h"
 #include "wire/gid.h"
 
 /*

@@ -6,11 +6,11 @@
 
 #include "base/clock.h"
 #include "base/spin.h"
-#include "core/queue/cq.h"
 #include "core/engine/direct_wake.h"
 #include "core/engine/engine.h"
 #include "core/engine/engine_serve.h"
 #include "core/engine/lock_check.h"
+#include "core/queue/cq.h"
 
 /* This thread has taken an event since its last spin. */
 static __thread bool has_new_event;

@@ -9,14 +9,14 @@
 
 #include "base/fault.h"
 #include "base/syscalls.h"
-#include "core/engine/armed_spin.h"
-#include "core/report/call_failed.h"
 #include "core/device/context.h"
+#include "core/engine/armed_spin.h"
 #include "core/engine/direct_wake.h"
 #include "core/engine/engine.h"
 #include "core/engine/engine_serve.h"
-#include "core/object/event_fd.h"
 #include "core/engine/lock_check.h"
+#include "core/object/event_fd.h"
+#include "core/report/call_failed.h"
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibcontext)
 {

@@ -3,10 +3,10 @@
 
 #include "base/clock.h"
 #include "core/engine/channel.h"
-#include "core/queue/cq.h"
-#include "core/object/cq_turns.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
+#include "core/object/cq_turns.h"
+#include "core/queue/cq.h"
 #include "core/report/usage.h"
 
 /* Without a message for this time, direct wake-ups go off. One tick of the engine thread. */

@@ -14,24 +14,24 @@
 #include "base/timer.h"
 #include "core/device/av_call.h"
 #include "core/engine/channel.h"
-#include "core/queue/datagram.h"
 #include "core/engine/direct_wake.h"
 #include "core/engine/engine_notice.h"
 #include "core/engine/engine_serve.h"
 #include "core/engine/engine_tables.h"
 #include "core/engine/engine_watch.h"
-#include "core/report/failure.h"
 #include "core/engine/lock_check.h"
-#include "core/object/objects.h"
 #include "core/engine/polling.h"
 #include "core/engine/progress.h"
 #include "core/engine/run_by.h"
 #include "core/engine/shard.h"
-#include "core/report/usage.h"
 #include "core/engine/wake.h"
+#include "core/object/objects.h"
 #include "core/qp/xrc.h"
 #include "core/qp/xrc_forward.h"
 #include "core/qp/xrc_remote.h"
+#include "core/queue/datagram.h"
+#include "core/report/failure.h"
+#include "core/report/usage.h"
 #include "ipc/client.h"
 
 #define TRANSPORTS_MAX 8
@@ -73,7 +73,7 @@ struct engine {
 	struct engine_notices notices;		/* engine_notice.h */
 	struct timer_heap timers;		/* watches.timer_fd wakes the thread for them */
 	const struct transport *only_transport; /* USRDMA_TRANSPORT; NULL: any */
-	struct engine_segment segment;		/* usage.h */
+	struct engine_segment segment;		/* core/report/usage.h */
 	/*
 	 * [number of the transport]: its state, set by its open(), cleared by its close(); NULL:
 	 * not open
@@ -81,11 +81,11 @@ struct engine {
 	void *transport_state[TRANSPORTS_MAX];
 	struct datagrams datagrams;
 	uint64_t pkey_violations; /* received packets with a P_Key that does not match */
-	struct mcast *mcast;	  /* multicast groups (mcast.c); NULL: no group */
+	struct mcast *mcast;	  /* multicast groups (core/device/mcast.c); NULL: no group */
 	/* next attempt to send the requests queued by engine_send_in_order() */
 	struct timer notify_timer;
 	struct engine_tables tables; /* verbs objects; engine_tables.h */
-	struct engine_xrc xrc;	     /* domains and SRQs; xrc.h */
+	struct engine_xrc xrc;	     /* domains and SRQs; core/qp/xrc.h */
 	struct xrc_forward xrc_forward;
 	struct xrc_remote xrc_remote; /* XRC target QPs that are open in several processes */
 	struct av_calls av_calls;     /* addresses that the daemon resolves */

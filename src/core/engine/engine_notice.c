@@ -7,10 +7,10 @@
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "core/core_notice.h"
-#include "core/report/counters.h"
 #include "core/engine/engine.h"
 #include "core/engine/engine_watch.h"
 #include "core/engine/lock_check.h"
+#include "core/report/counters.h"
 
 /* Notifications of the daemon, and requests to it. */
 

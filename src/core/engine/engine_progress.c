@@ -7,10 +7,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/syscalls.h"
-#include "core/queue/datagram.h"
 #include "core/engine/engine_watch.h"
 #include "core/engine/lock_check.h"
 #include "core/engine/transport.h"
+#include "core/queue/datagram.h"
 
 /*
  * Runs the transports: inline in a polling application, or in a turn of the engine thread

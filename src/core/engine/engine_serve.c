@@ -11,12 +11,12 @@
 #include "base/spin.h"
 #include "base/syscalls.h"
 #include "core/engine/channel.h"
-#include "core/object/cq_turns.h"
 #include "core/engine/direct_wake.h"
 #include "core/engine/engine.h"
 #include "core/engine/engine_watch.h"
-#include "core/object/event_fd.h"
 #include "core/engine/lock_check.h"
+#include "core/object/cq_turns.h"
+#include "core/object/event_fd.h"
 
 #define EVENTS 4
 

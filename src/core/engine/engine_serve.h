@@ -32,10 +32,10 @@ struct engine_serve {
 };
 
 /*
- * Takes one unit of the channel (event_fd.h); waits for it and runs the transports in this time. 0:
- * taken. -EAGAIN: there is no event now, and is_blocking is false. -EINTR: a signal handler was
- * called, and the system calls that it interrupts are not restarted (sigaction(2)). Other -errno of
- * read(2). A cancellation point. Takes and releases engine.lock.
+ * Takes one unit of the channel (core/object/event_fd.h); waits for it and runs the transports in
+ * this time. 0: taken. -EAGAIN: there is no event now, and is_blocking is false. -EINTR: a signal
+ * handler was called, and the system calls that it interrupts are not restarted (sigaction(2)).
+ * Other -errno of read(2). A cancellation point. Takes and releases engine.lock.
  */
 int engine_serve_wait(struct engine *engine, struct comp_channel *channel, bool is_blocking)
 	__attribute__((warn_unused_result));

@@ -20,10 +20,11 @@ struct engine_tables {
 	struct list_head cqs;
 	struct random random; /* source of keys, QPNs and XRC SRQ numbers */
 	struct id_table mrs;  /* key -> struct mr; at most MAX_MRS, MR_KEY_BITS */
-	uint64_t mr_changes;  /* number of MRs that were changed or removed (sge_cache.h) */
-	struct id_table mws;  /* handle -> struct mw; MW_HANDLE_BITS */
-	struct id_table pds;  /* id -> struct pd_body; 32-bit handles */
-	struct id_table dms;  /* handle -> struct dm_body; 32-bit handles */
+	/* number of MRs that were changed or removed (core/object/sge_cache.h) */
+	uint64_t mr_changes;
+	struct id_table mws; /* handle -> struct mw; MW_HANDLE_BITS */
+	struct id_table pds; /* id -> struct pd_body; 32-bit handles */
+	struct id_table dms; /* handle -> struct dm_body; 32-bit handles */
 	struct qp_table qps;
 	struct qpn_history qpns;
 	unsigned int cq_count;

@@ -30,9 +30,9 @@ enum progress {
 	/* a thread spins alone, but direct wake-ups are on: as PROGRESS_WAKES */
 	PROGRESS_SPIN_WAKES,
 	/* The application polls: no doorbells are requested, and the engine thread ticks. */
-	PROGRESS_POLLED,       /* from PROGRESS_THREAD */
-	PROGRESS_POLLED_WAKES, /* from PROGRESS_WAKES, until the next tick */
-	PROGRESS_POLLED_TICKS, /* from PROGRESS_TICKS or PROGRESS_PARKED */
+	PROGRESS_POLLED,       /* the engine thread waited for all descriptors before */
+	PROGRESS_POLLED_WAKES, /* direct wake-ups were on, until the next tick */
+	PROGRESS_POLLED_TICKS, /* the engine thread ticked or was parked before */
 	PROGRESS_COUNT
 };
 
@@ -59,13 +59,13 @@ enum progress_input {
 	PROGRESS_IN_TICK_POLLED,   /* threads have polled since the last tick */
 	PROGRESS_IN_TICK_UNPOLLED, /* no thread has */
 	/*
-	 * The end of a turn. "Lately": a thread has begun or ended serving or a spin since the last
-	 * turn.
+	 * The end of a turn that leaves no work; the first one that applies. "Changed": a thread
+	 * has begun or ended serving or a spin since the last turn.
 	 */
-	PROGRESS_IN_TURN_SERVED,      /* threads serve, lately */
-	PROGRESS_IN_TURN_SERVED_LONG, /* threads serve, and none began or ended lately */
-	PROGRESS_IN_TURN_LEFT,	/* lately; no thread serves, and the application waits nowhere */
-	PROGRESS_IN_TURN_ALONE, /* lately; the application waits where a thread may spin alone */
+	PROGRESS_IN_TURN_SERVED,      /* threads serve, changed */
+	PROGRESS_IN_TURN_SERVED_LONG, /* threads serve, unchanged */
+	PROGRESS_IN_TURN_LEFT,	/* changed; no thread serves, and the application waits nowhere */
+	PROGRESS_IN_TURN_ALONE, /* changed; the application waits where a thread may spin alone */
 	PROGRESS_IN_TURN_ELSEWHERE, /* any other turn */
 	/* answers to PROGRESS_DO_LOOK and PROGRESS_DO_CHECK */
 	PROGRESS_IN_WAKES_NEW,	   /* a message for which direct wake-ups are possible */
@@ -104,7 +104,7 @@ enum progress_wait {
 	PROGRESS_WAIT_ALL,	/* all descriptors of the engine */
 	PROGRESS_WAIT_ALL_TICK, /* the same, for one tick */
 	PROGRESS_WAIT_OWN_TICK, /* its own descriptors, for one tick */
-	PROGRESS_WAIT_PARKED,	/* its own descriptors, and engine.standby */
+	PROGRESS_WAIT_PARKED,	/* its own descriptors, and engine.watches.standby */
 	PROGRESS_WAIT_COUNT
 };
 

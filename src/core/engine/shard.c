@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/engine/shard.h"
 
-#include "core/memory/domain.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
-#include "core/object/objects.h"
 #include "core/engine/transport.h"
+#include "core/memory/domain.h"
+#include "core/object/objects.h"
 
 /* A thread that polls other shards only also polls shard 0 once in BASE_POLLS polls. */
 #define BASE_POLLS 64

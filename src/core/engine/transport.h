@@ -144,7 +144,7 @@ struct transport {
 
 /*
  * All transports of this build, in the order in which bind() tries them, NULL-terminated:
- * transports.c. Each transport has a number, which its header defines: its index here and in
+ * src/transports.c. Each transport has a number, which its header defines: its index here and in
  * engine.transport_state.
  */
 extern const struct transport *const transports[];

@@ -8,8 +8,8 @@
 #include "base/syscalls.h"
 #include "core/engine/channel.h"
 #include "core/engine/engine.h"
-#include "core/object/event_fd.h"
 #include "core/engine/lock_check.h"
+#include "core/object/event_fd.h"
 
 struct doorbell *doorbell_new(int fd)
 {

@@ -14,11 +14,11 @@
 #include "base/syscalls.h"
 #include "base/user_copy.h"
 #include "base/util.h"
-#include "core/report/call_failed.h"
 #include "core/device/context.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
 #include "core/memory/mr.h"
+#include "core/report/call_failed.h"
 
 #define STEP_BYTES 4
 #define COPY_BYTES 4096

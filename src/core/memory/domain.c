@@ -7,11 +7,11 @@
 #include <sys/mman.h>
 
 #include "base/fault.h"
-#include "core/report/call_failed.h"
 #include "core/device/context.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
 #include "core/memory/pd.h"
+#include "core/report/call_failed.h"
 
 /* Queues of at least this size are mapped, so that unused entries take no memory. */
 #define MAP_THRESHOLD_BYTES (64u * 1024)

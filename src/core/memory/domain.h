@@ -9,8 +9,8 @@
 /*
  * Thread domains and parent domains. A thread domain is the application's promise that only one
  * thread uses the objects created in it. Its QPs belong to one of the shards other than 0
- * (shard.h). A parent domain refers to a protection domain and can contain the application's
- * allocator for queues.
+ * (core/engine/shard.h). A parent domain refers to a protection domain and can contain the
+ * application's allocator for queues.
  */
 
 struct ibv_td *td_alloc(struct ibv_context *context, struct ibv_td_init_attr *attr);

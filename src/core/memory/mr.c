@@ -7,18 +7,18 @@
 #include <unistd.h>
 
 #include "base/fault.h"
-#include "base/util.h"
 #include "base/trace_points.h"
-#include "core/report/call_failed.h"
+#include "base/util.h"
 #include "core/device/context.h"
 #include "core/device/device.h"
-#include "core/memory/dm.h"
 #include "core/engine/engine.h"
-#include "core/queue/failure_call.h"
 #include "core/engine/lock_check.h"
+#include "core/engine/transport.h"
+#include "core/memory/dm.h"
 #include "core/memory/memory.h"
 #include "core/memory/pd.h"
-#include "core/engine/transport.h"
+#include "core/queue/failure_call.h"
+#include "core/report/call_failed.h"
 
 #define ACCESS_BUILT                                                                 \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \

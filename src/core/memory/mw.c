@@ -5,14 +5,14 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
-#include "core/report/call_failed.h"
 #include "core/device/device.h"
 #include "core/engine/engine.h"
 #include "core/memory/mr.h"
 #include "core/memory/pd.h"
 #include "core/queue/post.h"
-#include "core/report/probe.h"
 #include "core/queue/wr_batch.h"
+#include "core/report/call_failed.h"
+#include "core/report/probe.h"
 #include "ipc/msg_failure.h"
 #include "ipc/segment.h"
 

@@ -2,9 +2,9 @@
 #ifndef USRDMA_CORE_MEMORY_MW_H
 #define USRDMA_CORE_MEMORY_MW_H
 
-#include "core/queue/execute.h"
 #include "core/object/objects.h"
 #include "core/object/vendor_err.h"
+#include "core/queue/execute.h"
 
 /*
  * Memory windows (IBA 1.x §10.6.7): a part of a memory region with its own rkey, bound and

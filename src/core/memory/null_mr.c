@@ -9,8 +9,8 @@
 #include "base/fault.h"
 #include "base/resize.h"
 #include "base/syscalls.h"
-#include "core/report/call_failed.h"
 #include "core/memory/mr.h"
+#include "core/report/call_failed.h"
 
 /* The range that one SGE can address: its length has 32 bits. */
 #define SPAN_BYTES (UINT64_C(1) << 32)

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
-#include "core/report/call_failed.h"
 #include "core/device/context.h"
 #include "core/device/device.h"
-#include "core/memory/domain.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
+#include "core/memory/domain.h"
+#include "core/report/call_failed.h"
 
 /*
  * A protection domain, stored in engine.tables.pds under its id. Its handles (struct pd, "names")

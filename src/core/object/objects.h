@@ -11,9 +11,9 @@
 #include "base/biased_lock.h"
 #include "base/list.h"
 #include "base/timer.h"
-#include "core/object/channel_units.h"
 #include "core/engine/engine_watch.h"
 #include "core/engine/shard.h"
+#include "core/object/channel_units.h"
 #include "core/object/wqe.h"
 #include "ipc/msg.h"
 #include "profile/profile.h"
@@ -24,7 +24,8 @@
  *
  * Locks, in the order in which they may be taken:
  *
- *   shard.lock            the QPs of a shard other than 0 (shard.h), in the order of the shards
+ *   shard.lock            the QPs of a shard other than 0 (core/engine/shard.h), in the order of
+ *                         the shards
  *   engine.lock           all other QPs with their queues, SRQs and transports; one per process,
  *                         for short work only
  *   all of these          changes of MRs and of the tables of MRs and QPs, which are read with any
@@ -85,8 +86,9 @@ enum device_object {
 /*
  * A device of ibv_get_device_list(). Created when the daemon first reports the interface. Never
  * freed, because the application may keep the pointer. `info` describes the interface and is
- * replaced when the interface changes; guarded by device_lock (device.c). The name, the profile and
- * the GID table that the application sees are those of the process's view (profile/view.h).
+ * replaced when the interface changes; guarded by device_lock (core/device/device.c). The name, the
+ * profile and the GID table that the application sees are those of the process's view
+ * (profile/view.h).
  */
 struct device {
 	struct ibv_device pub; /* ABI: 664 bytes */
@@ -119,20 +121,22 @@ struct context {
 	bool is_shared;	 /* the context was imported or was the source of an import; engine.lock */
 	bool is_foreign; /* imported from another process: no object can be imported into it */
 	pthread_mutex_t events_lock;
-	struct list_head events; /* struct async_event (async.c) that were not fetched yet */
-	uint32_t units_pending;	 /* event_fd.h */
+	/* struct async_event (core/device/async.c) that were not fetched yet */
+	struct list_head events;
+	uint32_t units_pending; /* event_fd.h */
 };
 
 /*
- * A protection domain, or a parent domain (domain.h), which has the id of its base. Access checks
- * compare `id`.
+ * A protection domain, or a parent domain (core/memory/domain.h), which has the id of its base.
+ * Access checks compare `id`.
  */
 struct pd {
 	struct ibv_pd pub;
 	struct context *context;
 	uint32_t id; /* pub.handle; not 0, unique in the process; a parent domain has its base's */
-	unsigned int users;   /* number of MRs, QPs, SRQs, AHs, parent domains; engine.lock */
-	struct pd_body *body; /* shared by all handles of the PD (pd.h); NULL in a parent domain */
+	unsigned int users; /* number of MRs, QPs, SRQs, AHs, parent domains; engine.lock */
+	/* shared by all handles of the PD (core/memory/pd.h); NULL in a parent domain */
+	struct pd_body *body;
 	struct list_head name_node; /* pd_body.names */
 	bool is_unimported;	    /* ibv_unimport_pd() was called while `users` was not 0 */
 	struct pd *base;	    /* set in parent domains only, also the fields below */
@@ -157,7 +161,7 @@ struct mr {
 	uint32_t key;	      /* handle in engine.tables.mrs: index and generation */
 	unsigned int windows; /* number of bound MWs; the MR cannot be deregistered before */
 	struct dm_body *dm;   /* the device memory that was registered, or NULL */
-	bool is_null;	      /* null_mr.h */
+	bool is_null;	      /* core/memory/null_mr.h */
 	uint8_t *mapping;     /* mapping owned by the MR (mr_register_mapping()), or NULL */
 	uint64_t mapping_bytes;
 	bool is_unreachable; /* no one-sided path: the owner copies the data */
@@ -171,7 +175,7 @@ struct mr {
 
 /*
  * A memory window. Found in engine.tables.mws; guarded by engine.lock. Free until it is bound
- * (mw.h).
+ * (core/memory/mw.h).
  */
 struct mw {
 	struct ibv_mw pub; /* the application reads rkey and, for type 2, writes it */
@@ -193,8 +197,8 @@ struct cqe {
 };
 
 /*
- * Interrupt moderation of a CQ (moderation.h); off if both limits are 0. Guarded by engine.lock;
- * the limits change with all locks held.
+ * Interrupt moderation of a CQ (core/queue/moderation.h); off if both limits are 0. Guarded by
+ * engine.lock; the limits change with all locks held.
  */
 struct moderation {
 	uint16_t count;	    /* number of completions that triggers the event; 0: no limit */
@@ -224,14 +228,14 @@ struct cq {
 	uint32_t head;	   /* atomic: consumers read it without the lock */
 	uint32_t tail;
 	atomic_uint turns;	  /* cq_turns() */
-	struct segment_cq *usage; /* usage.h */
+	struct segment_cq *usage; /* core/report/usage.h */
 	uint32_t reported;  /* head when the last event was reported: later completions had none */
 	uint32_t solicited; /* head after the newest solicited or failed completion */
 	bool is_armed;	    /* ibv_req_notify_cq */
 	bool is_armed_solicited; /* IBV_CQ_SOLICITED: solicited and failed completions only */
 	bool has_overflowed;	 /* overrun; IBV_EVENT_CQ_ERR was reported */
 	bool is_single_threaded;
-	atomic_bool may_spin;	       /* armed_spin.h */
+	atomic_bool may_spin;	       /* core/engine/armed_spin.h */
 	unsigned int users;	       /* number of QPs; engine.lock */
 	atomic_uint shards;	       /* bit i: QPs of shard i use or used it; 0: none */
 	atomic_uint events_queued;     /* completion events that were not fetched; channel.lock */
@@ -248,7 +252,8 @@ struct cq {
 	uint64_t wc_flags;	   /* of ibv_create_cq_ex */
 	struct cqe current;	   /* read by the readers, from start_poll to end_poll */
 	struct moderation moderation;
-	struct list_head delayed; /* completions that fault injection delays (fault_completion.h) */
+	/* completions that fault injection delays (core/queue/fault_completion.h) */
+	struct list_head delayed;
 	struct timer delay_timer;
 };
 
@@ -267,11 +272,12 @@ struct comp_channel {
 	struct watch_set set;
 	/* the application waits by other means than ibv_get_cq_event(); engine.lock */
 	bool is_external;
-	atomic_uint turns;  /* cq_turns() */
-	atomic_uchar taker; /* the thread that took the last event (armed_spin.h); lock */
+	atomic_uint turns; /* cq_turns() */
+	/* the thread that took the last event (core/engine/armed_spin.h); lock */
+	atomic_uchar taker;
 	/* calls that found an event; concurrent calls may not be counted */
 	unsigned int ready_calls;
-	/* Of direct_wake.h: */
+	/* Of core/engine/direct_wake.h: */
 	uint32_t number; /* unique in the process; 0: not external so far; engine.lock */
 	/* The same while is_external is set; 0: peers must not wake the application. */
 	atomic_uint wake_number;
@@ -284,16 +290,19 @@ struct srq {
 	struct context *context;
 	struct pd *pd;
 	struct recv_queue rq;
-	struct xrcd *xrcd;  /* XRC SRQ: its domain (xrc.h), also the next two fields; else NULL */
-	struct cq *cq;	    /* CQ of its receive completions */
-	uint32_t number;    /* XRC SRQ number in packets, unique on this host */
-	uint32_t limit;	    /* SRQ limit; 0: not armed */
-	unsigned int users; /* number of QPs */
+	/* XRC SRQ: its domain (core/qp/xrc.h), also the next two fields; else NULL */
+	struct xrcd *xrcd;
+	struct cq *cq;		       /* CQ of its receive completions */
+	uint32_t number;	       /* XRC SRQ number in packets, unique on this host */
+	uint32_t limit;		       /* SRQ limit; 0: not armed */
+	unsigned int users;	       /* number of QPs */
 	uint32_t events_fetched;       /* by ibv_get_async_event; context.events_lock */
 	struct list_head waiting_recv; /* QPs that sent an RNR NAK because the SRQ was empty */
 };
 
-/* WQEs between ibv_wr_start() and ibv_wr_complete(), stored behind sq.head (wr_batch.h). */
+/*
+ * WQEs between ibv_wr_start() and ibv_wr_complete(), stored behind sq.head (core/queue/wr_batch.h).
+ */
 struct wr_batch {
 	/* Guarded by the lock of the QP. */
 	pid_t owner;	       /* the thread that has a batch open; 0: none */
@@ -310,7 +319,7 @@ struct wr_batch {
 	struct send_wqe *current; /* the WQE that the setters change; NULL: none yet */
 };
 
-/* The lock of the data path of a QP: qp_lock.h. */
+/* The lock of the data path of a QP: core/engine/qp_lock.h. */
 enum qp_lock {
 	QP_LOCK_BASE,
 	QP_LOCK_SHARD,
@@ -318,8 +327,8 @@ enum qp_lock {
 };
 
 /*
- * A queue pair. Guarded by the lock of its shard (shard.h), except pub's own mutex. Freed by
- * ibv_destroy_qp() after the transport unbound it.
+ * A queue pair. Guarded by the lock of its shard (core/engine/shard.h), except pub's own mutex.
+ * Freed by ibv_destroy_qp() after the transport unbound it.
  */
 struct qp {
 	union {
@@ -327,7 +336,7 @@ struct qp {
 		struct ibv_qp_ex ex;
 	};
 	struct context *context;
-	/* XRC_RECV: as the next 3, NULL except while a packet is processed (xrc.h) */
+	/* XRC_RECV: as the next 3, NULL except while a packet is processed (core/qp/xrc.h) */
 	struct pd *pd;
 	struct cq *send_cq; /* NULL: XRC_RECV */
 	struct cq *recv_cq; /* NULL: XRC_SEND */
@@ -337,7 +346,9 @@ struct qp {
 	struct list_head handles; /* XRC_RECV: qp.handle_node of the handles of ibv_open_qp() */
 	struct list_head handle_node;
 	struct qp *opened; /* this QP is a handle of `opened` */
-	/* XRC_RECV: struct xrc_remote_client, processes that have opened it (xrc_remote.h) */
+	/*
+	 * XRC_RECV: struct xrc_remote_client, processes that have opened it (core/qp/xrc_remote.h)
+	 */
 	struct list_head remote_clients;
 	struct xrc_remote_qp *remote; /* this QP is a handle of another process's QP */
 	bool is_destroyed_by_creator; /* other handles keep it */
@@ -372,25 +383,26 @@ struct qp {
 	struct send_queue sq;
 	struct recv_queue rq;
 	struct wr_batch batch;
-	const struct transport *transport;  /* chosen in INIT->RTR; NULL before that, and for UD */
-	void *transport_qp;		    /* the transport's state of this QP */
-	struct list_head datagram_node;	    /* UD: engine.datagrams.waiting (datagram.h) */
+	const struct transport *transport; /* chosen in INIT->RTR; NULL before that, and for UD */
+	void *transport_qp;		   /* the transport's state of this QP */
+	/* UD: engine.datagrams.waiting (core/queue/datagram.h) */
+	struct list_head datagram_node;
 	struct list_head sent_node;	    /* UD: engine.datagrams.sent */
 	struct list_head waiting_recv_node; /* srq.waiting_recv */
-	struct list_head memberships;	    /* multicast groups: mcast.c */
+	struct list_head memberships;	    /* multicast groups: core/device/mcast.c */
 	unsigned int attaching;		    /* ibv_attach_mcast() calls that wait for the daemon */
 	uint32_t events_fetched;	    /* by ibv_get_async_event; context.events_lock */
 	unsigned int windows;		    /* number of type 2 windows bound to it */
 	unsigned int revokers; /* calls that wait for the end of the peers' one-sided accesses */
 	bool is_of_cm; /* librdmacm changes its state: its parameters are those of the rdma_cm */
-	/* of the first failure of this QP that was reported (failure.h); 0: none */
+	/* of the first failure of this QP that was reported (core/report/failure.h); 0: none */
 	uint64_t failure_id;
 	uint64_t reported_reasons[2]; /* bits of enum ipc_failure_reason: reported once for a QP */
 	uint64_t flushed_id;	      /* of the report of WRs that were posted in ERR */
 	struct timer lost_timer;      /* expires at once after a completion was lost in a full CQ */
 	int lost_event;		/* enum ibv_event_type that lost_timer reports, or QP_NO_EVENT */
 	uint32_t comp_cntr_ops; /* enum ibv_qp_attach_comp_cntr_op: operations with a counter */
-	struct segment_qp_usage *usage; /* usage.h */
+	struct segment_qp_usage *usage; /* core/report/usage.h */
 	struct comp_cntr **
 		/* [QP_COMP_CNTR_OPS], by the operation's bit number; NULL: none so far */
 		comp_cntrs;

@@ -31,7 +31,7 @@ struct recv_wqe {
 
 /*
  * Receive WQEs [tail, head) of a QP or an SRQ, in power-of-two many mmap()ed entries of `stride`
- * bytes. Guarded by the lock of the QP (qp_lock.h); of an SRQ, by engine.lock.
+ * bytes. Guarded by the lock of the QP (core/engine/qp_lock.h); of an SRQ, by engine.lock.
  */
 struct recv_queue {
 	uint8_t *slots;
@@ -115,7 +115,7 @@ static inline uint32_t send_wqe_reported_bytes(const struct send_wqe *wqe)
 
 /*
  * Send WQEs. [una, nxt) are outstanding, [nxt, head) are not sent yet; of these, [nxt, begun) were
- * sent before and will be sent again. Guarded by the lock of the QP (qp_lock.h).
+ * sent before and will be sent again. Guarded by the lock of the QP (core/engine/qp_lock.h).
  */
 struct send_queue {
 	uint8_t *slots;

@@ -27,7 +27,10 @@ void qp_publish(struct qp *qp);
 /* The QP does not wait for a receive WR of its SRQ any more. */
 void qp_unstarve(struct qp *qp);
 
-/* Sets the lock of the QP's data path (qp_lock.h), and lets polls of its CQs run its shard. */
+/*
+ * Sets the lock of the QP's data path (core/engine/qp_lock.h), and lets polls of its CQs run its
+ * shard.
+ */
 void qp_set_lock(struct qp *qp, enum qp_lock lock);
 
 /*

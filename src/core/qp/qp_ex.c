@@ -5,19 +5,19 @@
 #include "base/trace_points.h"
 #include "base/user_copy.h"
 #include "core/engine/engine.h"
-#include "core/queue/failure_call.h"
+#include "core/engine/qp_lock.h"
 #include "core/memory/mw.h"
 #include "core/object/opcode.h"
-#include "core/queue/post.h"
-#include "core/report/probe.h"
 #include "core/qp/qp.h"
-#include "core/engine/qp_lock.h"
+#include "core/queue/failure_call.h"
+#include "core/queue/post.h"
 #include "core/queue/wr_batch.h"
+#include "core/report/probe.h"
 
 /*
- * The extended posting interface, ibv_wr_post(3), with a batch of WQEs (wr_batch.h). The builders
- * append WQEs to the batch, and the setters complete the last WQE. The first error is stored in
- * batch.error; wr_complete then discards the whole batch.
+ * The extended posting interface, ibv_wr_post(3), with a batch of WQEs (core/queue/wr_batch.h). The
+ * builders append WQEs to the batch, and the setters complete the last WQE. The first error is
+ * stored in batch.error; wr_complete then discards the whole batch.
  */
 
 static struct qp *ex_to_qp(struct ibv_qp_ex *ex)

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
-#include "core/report/call_failed.h"
 #include "core/device/context.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
+#include "core/report/call_failed.h"
 
 static int xrc_init_attr_check(const struct ibv_xrcd_init_attr *attr)
 {

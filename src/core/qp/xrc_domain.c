@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
-#include "core/qp/xrc_forward.h"
 #include "core/qp/xrc.h"
+#include "core/qp/xrc_forward.h"
 
 /*
  * The XRC domains that this process has open. The daemon maps the inode of a domain to a domain id.

@@ -4,12 +4,12 @@
 
 #include "base/fault.h"
 #include "core/device/async.h"
-#include "core/report/call_failed.h"
 #include "core/device/context.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
 #include "core/engine/qp_table.h"
 #include "core/qp/xrc_remote.h"
+#include "core/report/call_failed.h"
 
 /*
  * The handles of an XRC receive QP. ibv_open_qp() adds a handle with its own events; all handles

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/engine/engine.h"
-#include "core/qp/qp.h"
 #include "core/engine/lock_check.h"
+#include "core/qp/qp.h"
 #include "core/qp/xrc_remote.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/engine/engine.h"
-#include "core/qp/qp.h"
 #include "core/engine/qp_table.h"
+#include "core/qp/qp.h"
 #include "core/qp/xrc_remote.h"
 
 /*

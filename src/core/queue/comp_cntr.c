@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "core/report/call_failed.h"
 #include "core/device/context.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
+#include "core/report/call_failed.h"
 
 #define OPS_ALL ((1u << QP_COMP_CNTR_OPS) - 1)
 #define OPS_UC                                                               \

@@ -2,8 +2,8 @@
 #include <errno.h>
 
 #include "base/fault.h"
-#include "core/queue/cq.h"
 #include "core/engine/engine.h"
+#include "core/queue/cq.h"
 
 /*
  * Polling with readers: start_poll and next_poll dequeue one completion into cq.current, from which

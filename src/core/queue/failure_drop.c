@@ -5,11 +5,11 @@
 
 #include "base/clock.h"
 #include "core/engine/engine.h"
-#include "core/report/failure.h"
-#include "core/queue/failure_call.h"
-#include "core/queue/failure_wr.h"
 #include "core/engine/lock_check.h"
 #include "core/engine/transport.h"
+#include "core/queue/failure_call.h"
+#include "core/queue/failure_wr.h"
+#include "core/report/failure.h"
 
 static enum ipc_failure_reason drop_reason(enum datagram_result result)
 {

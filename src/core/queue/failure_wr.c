@@ -2,15 +2,15 @@
 #include "core/queue/failure_wr.h"
 
 #include "core/engine/engine.h"
-#include "core/report/failure.h"
 #include "core/engine/lock_check.h"
+#include "core/engine/transport.h"
 #include "core/memory/mr.h"
 #include "core/memory/mw.h"
 #include "core/object/opcode.h"
 #include "core/queue/qp_error.h"
 #include "core/queue/sge.h"
-#include "core/engine/transport.h"
 #include "core/queue/wq.h"
+#include "core/report/failure.h"
 #include "ipc/segment.h"
 
 static void describe_region(struct ipc_failure *failure, const struct engine *engine,

@@ -3,8 +3,8 @@
 #define USRDMA_CORE_QUEUE_FAILURE_WR_H
 
 #include "base/probe.h"
-#include "core/report/failure.h"
 #include "core/object/objects.h"
+#include "core/report/failure.h"
 
 /* Reports failed WRs and failed QPs. */
 

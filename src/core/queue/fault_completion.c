@@ -5,13 +5,13 @@
 
 #include "base/clock.h"
 #include "core/device/async.h"
-#include "core/queue/cq.h"
 #include "core/engine/engine.h"
-#include "core/report/fault_points.h"
 #include "core/engine/lock_check.h"
-#include "core/queue/qp_error.h"
 #include "core/engine/qp_table.h"
 #include "core/object/vendor_err.h"
+#include "core/queue/cq.h"
+#include "core/queue/qp_error.h"
+#include "core/report/fault_points.h"
 
 /*
  * A delayed completion, in cq.delayed in the order of arrival. The completions of a QP stay in

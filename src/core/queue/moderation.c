@@ -5,9 +5,9 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "core/queue/cq.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
+#include "core/queue/cq.h"
 
 #define NS_PER_US UINT64_C(1000)
 

@@ -13,10 +13,10 @@ int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **ba
 int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
 /*
- * For mw.c and qp_ex.c. post_check_opcode(): whether the opcode may be posted on this QP now: 0 or
- * -errno: -EINVAL for the state or the opcode, or the error of the fault point wr.post.
- * post_next_wqe(): the entry at head, or NULL: queue full. post_kick(): passes the posted WQEs to
- * the transport. The lock of the QP held.
+ * For core/memory/mw.c and core/qp/qp_ex.c. post_check_opcode(): whether the opcode may be posted
+ * on this QP now: 0 or -errno: -EINVAL for the state or the opcode, or the error of the fault point
+ * wr.post. post_next_wqe(): the entry at head, or NULL: queue full. post_kick(): passes the posted
+ * WQEs to the transport. The lock of the QP held.
  */
 int post_check_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
 	__attribute__((warn_unused_result));

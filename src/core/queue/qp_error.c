@@ -4,13 +4,13 @@
 #include "base/clock.h"
 #include "core/device/async.h"
 #include "core/engine/engine.h"
-#include "core/queue/failure_wr.h"
 #include "core/engine/lock_check.h"
-#include "core/report/probe.h"
-#include "core/qp/qp.h"
 #include "core/engine/qp_table.h"
 #include "core/engine/transport.h"
+#include "core/qp/qp.h"
+#include "core/queue/failure_wr.h"
 #include "core/queue/wq.h"
+#include "core/report/probe.h"
 
 static void enter_error(struct qp *qp, enum ibv_event_type event)
 {

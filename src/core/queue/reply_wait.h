@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "core/object/cq_turns.h"
 #include "core/engine/engine.h"
+#include "core/object/cq_turns.h"
 
 /*
  * Whether the acknowledgement of a message waits for the reply of an application that waits for

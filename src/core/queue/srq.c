@@ -7,14 +7,14 @@
 
 #include "base/fault.h"
 #include "core/device/async.h"
-#include "core/report/call_failed.h"
 #include "core/device/context.h"
 #include "core/device/device.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
 #include "core/memory/pd.h"
-#include "core/queue/wq.h"
 #include "core/qp/xrc.h"
+#include "core/queue/wq.h"
+#include "core/report/call_failed.h"
 
 static int srq_add(struct engine *engine, struct srq *srq)
 {

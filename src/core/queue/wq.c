@@ -7,11 +7,11 @@
 #include "base/util.h"
 #include "core/device/ah.h"
 #include "core/device/async.h"
+#include "core/engine/lock_check.h"
+#include "core/object/opcode.h"
 #include "core/queue/comp_cntr.h"
 #include "core/queue/cq.h"
 #include "core/queue/failure_wr.h"
-#include "core/engine/lock_check.h"
-#include "core/object/opcode.h"
 #include "core/report/usage.h"
 
 /* pd: NULL if the QP is an XRC target. */

@@ -7,8 +7,8 @@
 #include "base/trace_points.h"
 #include "base/util.h"
 #include "core/engine/engine.h"
-#include "core/report/failure.h"
 #include "core/engine/lock_check.h"
+#include "core/report/failure.h"
 
 /* Whether this error was not reported lately. engine.lock held. */
 static bool is_due(struct engine *engine, const char *call, int ret)

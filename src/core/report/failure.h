@@ -16,9 +16,9 @@ union ibv_gid;
 
 /*
  * Reports failures to the daemon, for `usrdma why`, after an operation has failed. All functions
- * with a `struct qp` are called with the lock of the QP held (qp_lock.h). They never block: a
- * report that cannot be sent is pending and sent later; if FAILURE_KEPT are pending, it is dropped
- * and counted.
+ * with a `struct qp` are called with the lock of the QP held (core/engine/qp_lock.h). They never
+ * block: a report that cannot be sent is pending and sent later; if FAILURE_KEPT are pending, it is
+ * dropped and counted.
  */
 
 /* Rate limit of one process: reports at once, and reports a second. */

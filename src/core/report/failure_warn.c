@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "core/engine/engine.h"
-#include "core/report/failure.h"
 #include "core/engine/lock_check.h"
+#include "core/report/failure.h"
 
 /* One RNR NAK with timer code 0 causes a wait of 655 ms, which is reported. */
 #define RNR_WARNING_NS (CLOCK_NS_PER_S / 2)

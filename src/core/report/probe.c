@@ -6,11 +6,11 @@
 
 #include "core/device/device.h"
 #include "core/engine/engine.h"
-#include "core/report/fault_points.h"
 #include "core/engine/lock_check.h"
-#include "core/object/opcode.h"
-#include "core/report/trace_points.h"
 #include "core/engine/transport.h"
+#include "core/object/opcode.h"
+#include "core/report/fault_points.h"
+#include "core/report/trace_points.h"
 
 static void emit_wr_posted(const struct qp *qp, const struct send_wqe *wqe)
 {

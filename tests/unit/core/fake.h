@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
+#include "../../with_locks.h"
 #include "core/device/ah.h"
 #include "core/device/context.h"
 #include "core/engine/transport.h"
-#include "../../with_locks.h"
 
 /*
  * An engine without a daemon and a thread, and one context on one device with one GID. A test that

@@ -12,10 +12,10 @@
 #include "base/librdmacm_calls.h"
 #include "core/engine/armed_spin.h"
 #include "core/engine/channel.h"
-#include "core/queue/cq.h"
 #include "core/engine/direct_wake.h"
 #include "core/engine/engine_progress.h"
 #include "core/engine/engine_serve.h"
+#include "core/queue/cq.h"
 #include "ipc/segment.h"
 
 /* More rounds than a poll without spinning makes. */

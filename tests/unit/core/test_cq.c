@@ -20,13 +20,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../with_locks.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "core/engine/channel.h"
-#include "core/queue/cq.h"
 #include "core/engine/engine.h"
 #include "core/object/event_fd.h"
-#include "../../with_locks.h"
+#include "core/queue/cq.h"
 
 static struct engine engine;
 static struct context context;

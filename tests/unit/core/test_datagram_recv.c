@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "core/qp/qp.h"
 #include "core/object/vendor_err.h"
+#include "core/qp/qp.h"
 
 #define QKEY	  0x11111111u /* Q_Key of fake_attr() */
 #define MTU_BYTES 1024u	      /* path MTU of an interface MTU of 1500 */

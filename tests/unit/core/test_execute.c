@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#include "core/queue/execute.h"
 #include "core/qp/qp.h"
+#include "core/queue/execute.h"
 #include "ipc/segment.h"
 
 #define REGION_BYTES 256u

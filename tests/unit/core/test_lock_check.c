@@ -5,8 +5,8 @@
 #include "queues.h"
 
 #include "../lock_death.h"
-#include "core/engine/armed_spin.h"
 #include "core/device/av_call.h"
+#include "core/engine/armed_spin.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
 #include "core/engine/qp_lock.h"

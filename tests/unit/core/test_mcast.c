@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/queue/datagram.h"
 #include "core/device/mcast.h"
+#include "core/queue/datagram.h"
 
 #define IFINDEX 7 /* ifindex of the fake device */
 #define QKEY	0x1234u

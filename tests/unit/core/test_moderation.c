@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/queue/cq.h"
 #include "core/engine/engine_notice.h"
+#include "core/queue/cq.h"
 
 static struct ibv_comp_channel *channel;
 static struct ibv_cq *cq;

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "core/report/fault_points.h"
 #include "core/object/opcode.h"
+#include "core/report/fault_points.h"
 
 static const enum ibv_qp_type qp_types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND};
 

@@ -49,7 +49,7 @@ static const struct {
 				 "waits for all descriptors, for one tick", "off"},
 	[PROGRESS_POLLED] = {"threads that poll, engine thread at its tick",
 			     "waits for its own descriptors, for one tick", "off"},
-	[PROGRESS_POLLED_WAKES] = {"threads that poll, threads that peers wake", "was woken",
+	[PROGRESS_POLLED_WAKES] = {"threads that poll, engine thread at its tick", "was woken",
 				   "off"},
 	[PROGRESS_POLLED_TICKS] = {"threads that poll, engine thread at its tick",
 				   "waits for its own descriptors, for one tick", "off"},
@@ -57,7 +57,7 @@ static const struct {
 
 static void doc_add_states(void)
 {
-	page_add("| state | messages are executed by | the engine thread | doorbells |\n"
+	page_add("| state | responsible for messages | the engine thread | doorbells |\n"
 		 "|---|---|---|---|\n");
 	for (unsigned state = 0; state < PROGRESS_COUNT; state++)
 		page_add("| %s | %s | %s | %s |\n", name_of(state), meanings[state].messages,
@@ -120,22 +120,38 @@ static void doc_render(void)
 	page_add(
 		"<!-- Generated from src/core/engine/progress_state.c by test-core-progress_state --write; do not edit. -->\n"
 		"# Threads that make progress\n\n"
-		"A process has one engine. Messages of its peers are executed by the thread that polls, the threads that "
-		"wait for\n"
-		"completion events, a thread that peers wake, a thread that spins before it sleeps, or the engine thread. The "
-		"state\n"
-		"of the engine states which of them, and what the engine thread waits for in this time\n"
-		"([ADR 0081](adr/0081-one-table-states-which-threads-make-progress.md)). `core/engine/progress.h` has a function for "
-		"each event.\n\n");
+		"Messages of peers arrive in shared memory and on sockets. Each run of the transports executes them: each `ibv_poll_cq()`\n"
+		"of an empty CQ is one, and each turn of a thread that waits. The state of an engine states which threads are responsible,\n"
+		"so that no message waits while all threads sleep, and what the engine thread waits for after its turn\n"
+		"([ADR 0081](adr/0081-one-table-states-which-threads-make-progress.md)). `core/engine/progress.h` has a function for each\n"
+		"event.\n"
+		"\n"
+		"- A **tick** is 1 ms, or 0.2 ms if the application polls for short times only. The **own descriptors** of the engine thread\n"
+		"  are that of the daemon's notices and that by which other threads of the process wake it.\n"
+		"- **Doorbells** are requested from the peers at the end of each turn. The last column of the states is true after the turn\n"
+		"  that follows.\n"
+		"- A thread **serves** while it waits in `ibv_get_cq_event()` or for rsockets: it waits for doorbells and runs the transports\n"
+		"  (ADR 0045). A *serve spin* precedes it.\n"
+		"- **External** is a wait that the library does not see, for example in `poll(2)`. A channel is external after an\n"
+		"  `ibv_get_cq_event()` that did not serve. An *external wait* is a thread of rsockets that waits by other means.\n"
+		"- A **lone spin** is the last `ibv_poll_cq()` before `poll(2)` of an application that waits for one channel (ADR 0065). Its\n"
+		"  state continues while the application processes the completion.\n"
+		"- **Direct wake-ups**: a peer of this host adds the unit of an event to the descriptor of a channel (ADR 0064). *Unit\n"
+		"  promised*: an event was queued whose unit a peer adds. The thread that it wakes *will block* soon.\n"
+		"- **Ended** is final for this engine. The next call that needs a device creates another one.\n"
+		"\n");
 	doc_add_states();
 	page_add(
-		"\nInputs are events of application threads and of the engine thread. *turn* inputs end a turn of the "
-		"engine thread; the last\n"
-		"column states what it then waits for. *lately*: a thread began or ended serving or a spin since the last turn. "
-		"After *look*\n"
-		"or *check*, one of the *wakes* inputs follows at once. *never* does not occur in this state. An arrow is "
-		"labelled input / actions.\n"
-		"The arrows of *daemon lost* and *fork, in the child* are not drawn: both lead to *ended* from every state.\n\n");
+		"\n"
+		"Inputs are events of application threads and of the engine thread. *polls long*: threads have found CQs empty for 256 polls\n"
+		"or more. A *tick* input begins the engine thread's turn while the application polls. *tick, not polled* continues with one of\n"
+		"the *turn* inputs, which end a turn. A turn that leaves work has no input: the next turn follows. *changed*: a thread has\n"
+		"begun or ended serving or a spin since the last turn. The last column of the tables states what the engine thread waits for.\n"
+		"After *look for messages* and *check promises*, one of these inputs follows at once: *a new message* for which direct wake-ups\n"
+		"are possible, *none lately, but pending* (one arrived in the last tick, or the sender may not have added a promised unit), or\n"
+		"*none, and nothing pending*. *never* does not occur in this state. An arrow is labelled input / actions. The arrows of *daemon\n"
+		"lost* and *fork, in the child* are not drawn: both lead to *ended* from every state.\n"
+		"\n");
 	doc_add_diagram();
 	page_add("\n## All cells\n");
 	for (unsigned state = 0; state < PROGRESS_COUNT; state++)

@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/queue/qp_error.h"
 #include "core/engine/qp_table.h"
+#include "core/queue/qp_error.h"
 #include "core/queue/wq.h"
 
 static void ibv_create_qp_returns_granted_attributes(void **state)

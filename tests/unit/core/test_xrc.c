@@ -8,10 +8,10 @@
 #include <fcntl.h>
 
 #include "core/device/async.h"
-#include "core/queue/qp_error.h"
 #include "core/engine/qp_table.h"
-#include "core/queue/wq.h"
 #include "core/qp/xrc.h"
+#include "core/queue/qp_error.h"
+#include "core/queue/wq.h"
 
 static struct fake fake;
 

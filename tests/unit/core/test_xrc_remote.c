@@ -12,9 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/queue/qp_error.h"
 #include "core/engine/qp_table.h"
 #include "core/qp/xrc_remote.h"
+#include "core/queue/qp_error.h"
 
 #define OTHER	   200u
 #define THIRD	   201u

@@ -6,14 +6,14 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "core/report/counters.h"
 #include "core/engine/engine_watch.h"
-#include "core/queue/execute.h"
-#include "core/object/opcode.h"
-#include "core/queue/qp_error.h"
 #include "core/engine/qp_table.h"
+#include "core/object/opcode.h"
+#include "core/queue/execute.h"
+#include "core/queue/qp_error.h"
 #include "core/queue/requester.h"
 #include "core/queue/sge.h"
+#include "core/report/counters.h"
 
 struct third_qp {
 	struct qp *qp;

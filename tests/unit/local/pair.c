@@ -12,15 +12,15 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "../../with_locks.h"
 #include "base/clock.h"
 #include "core/device/context.h"
 #include "core/engine/engine.h"
 #include "core/engine/engine_watch.h"
-#include "core/object/event_fd.h"
 #include "core/engine/transport.h"
+#include "core/object/event_fd.h"
 #include "core/qp/xrc.h"
 #include "ipc/segment.h"
-#include "../../with_locks.h"
 
 #define FIRST_SLOT 1
 

@@ -16,8 +16,8 @@
 #include "base/clock.h"
 #include "core/queue/cq.h"
 #include "core/queue/reply_wait.h"
-#include "local/local.h"
 #include "events.h"
+#include "local/local.h"
 
 static struct events events;
 

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "../../with_locks.h"
 #include "base/fdpass.h"
 #include "core/engine/engine_watch.h"
 #include "core/object/event_fd.h"
@@ -23,7 +24,6 @@
 #include "local/channel_wake.h"
 #include "local/peer.h"
 #include "wake_kit.h"
-#include "../../with_locks.h"
 
 /* As if node 0 had not received the descriptor. */
 static void forget_copies(void)

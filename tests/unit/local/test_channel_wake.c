@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "core/queue/cq.h"
 #include "core/object/event_fd.h"
+#include "core/queue/cq.h"
 #include "local/local.h"
 #include "wake_kit.h"
 

@@ -12,13 +12,13 @@
 
 #include <cmocka.h>
 
+#include "../../with_locks.h"
 #include "base/barrier.h"
 #include "core/engine/transport.h"
 #include "local/local.h"
 #include "local/peer.h"
 #include "local/qp.h"
 #include "pair.h"
-#include "../../with_locks.h"
 
 static struct pair pair;
 static struct ibv_qp *qps[2];

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "../../with_locks.h"
 #include "core/engine/discard.h"
 #include "core/engine/engine_notice.h"
 #include "ipc/msg.h"
@@ -24,7 +25,6 @@
 #include "local/peer.h"
 #include "local/ring.h"
 #include "pair.h"
-#include "../../with_locks.h"
 
 #define PEERS	   20u
 #define FIRST_SLOT 100u

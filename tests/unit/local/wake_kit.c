@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "core/queue/cq.h"
 #include "core/engine/engine_progress.h"
 #include "core/object/event_fd.h"
+#include "core/queue/cq.h"
 
 struct events events;
 

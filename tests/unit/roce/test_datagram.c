@@ -12,10 +12,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../../with_locks.h"
 #include "core/device/ah.h"
 #include "core/queue/datagram.h"
 #include "peer.h"
-#include "../../with_locks.h"
 
 #define GOOD_PACKET                                                              \
 	{                                                                        \

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "core/queue/qp_error.h"
-#include "roce/roce.h"
 #include "roce/disposition.h"
+#include "roce/roce.h"
 
 static void disposition_row_every_value_is_defined(void **state)
 {

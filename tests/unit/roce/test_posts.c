@@ -6,9 +6,9 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "../../with_locks.h"
 #include "core/engine/transport.h"
 #include "peer.h"
-#include "../../with_locks.h"
 
 /* Packets of several calls of ibv_post_send() are sent together if the application polls. */
 

@@ -6,10 +6,10 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "../../with_locks.h"
 #include "core/engine/transport.h"
 #include "peer.h"
 #include "roce/qp.h"
-#include "../../with_locks.h"
 
 /* When the responder sends its ACKs, and the limits of its other responses. */
 

@@ -15,13 +15,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "../../with_locks.h"
 #include "base/clock.h"
 #include "base/util.h"
 #include "core/qp/qp.h"
 #include "ipc/segment.h"
 #include "peer.h"
 #include "roce/qp.h"
-#include "../../with_locks.h"
 
 static const struct world_qp_attr attr = {
 	.type = IBV_QPT_RC,

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "core/qp/qp.h"
 #include "../../with_locks.h"
+#include "core/qp/qp.h"
 
 struct kit_sent kit_sent[SENT_MAX];
 int kit_seen, kit_send_error;

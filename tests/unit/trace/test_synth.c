@@ -12,8 +12,8 @@
 #include <infiniband/verbs.h>
 #include <string.h>
 
-#include "core/queue/execute.h"
 #include "core/object/opcode.h"
+#include "core/queue/execute.h"
 #include "local/ring.h"
 #include "tools/usrdma/trace/synth.h"
 #include "wire/aeth.h"

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "names.h"
 #include "core/object/opcode.h"
+#include "names.h"
 #include "wire/cm_msg.h"
 #include "wire/line.h"
 #include "wire/packet.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "core/queue/execute.h"
 #include "core/object/opcode.h"
+#include "core/queue/execute.h"
 #include "synth_private.h"
 #include "wire/aeth.h"
 #include "wire/grh.h"
