@@ -44,7 +44,7 @@ enum progress_input {
 	PROGRESS_IN_SERVER_LEAVES,
 	/*
 	 * the last one, while the application waits elsewhere, so that only the engine thread can
-	 *	   run the transports
+	 * run the transports
 	 */
 	PROGRESS_IN_LAST_SERVER_LEAVES,
 	PROGRESS_IN_SERVE_SPIN_BEGINS,
@@ -104,7 +104,7 @@ enum progress_wait {
 	PROGRESS_WAIT_ALL,	/* all descriptors of the engine */
 	PROGRESS_WAIT_ALL_TICK, /* the same, for one tick */
 	PROGRESS_WAIT_OWN_TICK, /* its own descriptors, for one tick */
-	PROGRESS_WAIT_PARKED,	/* its own descriptors, and engine.standby */
+	PROGRESS_WAIT_PARKED,	/* its own descriptors, and engine.watches.standby */
 	PROGRESS_WAIT_COUNT
 };
 
