@@ -71,7 +71,10 @@ static const struct progress_cell cells[PROGRESS_COUNT][PROGRESS_IN_COUNT] = {
 		[PROGRESS_IN_DAEMON_LOST]		= GO(ENDED, NOTHING),
 		[PROGRESS_IN_FORKED]			= GO(ENDED, NOTHING),
 	},
-	/* Calls fail, the events are posted, and the engine thread ends after its turn. */
+	/*
+	 * Calls fail, the events are posted, and the engine thread ends after its turn. If
+	 * engine_start() finds the end of the daemon, it starts the thread in this state.
+	 */
 	[PROGRESS_ENDED] = {
 		[PROGRESS_IN_POLLS_LONG]		= GO(ENDED, NOTHING),
 		[PROGRESS_IN_WILL_BLOCK]		= GO(ENDED, NOTHING),
@@ -85,7 +88,7 @@ static const struct progress_cell cells[PROGRESS_COUNT][PROGRESS_IN_COUNT] = {
 		[PROGRESS_IN_CHANNEL_CHANGES]		= GO(ENDED, NOTHING),
 		[PROGRESS_IN_WAIT_BEGINS]		= GO(ENDED, NOTHING),
 		[PROGRESS_IN_UNIT_PROMISED]		= GO(ENDED, NOTHING),
-		[PROGRESS_IN_THREAD_STARTS]		= NEVER(ENDED),
+		[PROGRESS_IN_THREAD_STARTS]		= GO(ENDED, NOTHING),
 		[PROGRESS_IN_TICK_POLLED]		= NEVER(ENDED),
 		[PROGRESS_IN_TICK_UNPOLLED]		= NEVER(ENDED),
 		[PROGRESS_IN_TURN_SERVED]		= REST(ENDED, NOTHING, AGAIN),

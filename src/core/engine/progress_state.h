@@ -44,7 +44,7 @@ enum progress_input {
 	PROGRESS_IN_SERVER_LEAVES,
 	/*
 	 * the last one, while the application waits elsewhere, so that only the engine thread can
-	 *	   run the transports
+	 * run the transports
 	 */
 	PROGRESS_IN_LAST_SERVER_LEAVES,
 	PROGRESS_IN_SERVE_SPIN_BEGINS,

@@ -332,6 +332,26 @@ static void spin_alone_ends_after_a_tick(void **state)
 	assert_false(spins_alone());
 }
 
+/*
+ * A spin does not run the queue pairs of other shards, so that the engine thread waits for all
+ * messages. It has no tick then, which would end the wait of acknowledgements.
+ */
+static void spin_alone_ends_when_another_thread_has_queue_pairs(void **state)
+{
+	(void)state;
+	spin_alone();
+	engine_lock(&fake.engine);
+	assert_true(shards_open(&fake.engine));
+	assert_int_equal(engine_thread_rest(&fake.engine), PROGRESS_WAIT_ALL);
+	engine_unlock(&fake.engine);
+	take_event();
+	rounds = (struct rounds){0};
+	assert_int_equal(poll_once(), 0);
+	assert_true(rounds.count > ROUNDS);
+	assert_false(rounds.have_been_away);
+	assert_false(rounds.have_deferred);
+}
+
 /* The child of a fork() has copies of the state, and no engine thread. */
 static void poll_in_child_leaves_engine_alone(void **state)
 {
@@ -417,6 +437,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(spin_alone_ends_when_another_thread_waits, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(spin_alone_ends_after_a_tick, setup, teardown),
+		cmocka_unit_test_setup_teardown(spin_alone_ends_when_another_thread_has_queue_pairs,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(poll_in_child_leaves_engine_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			poll_defers_acknowledgements_only_if_engine_thread_ticks, setup, teardown),
