@@ -472,7 +472,7 @@ int device_gid_index(struct device *device, const uint8_t raw[16])
 	return -1;
 }
 
-/* The attribute that limits the number of objects, and the number that this implementation has. */
+/* The attribute of a profile that limits the number of objects. */
 static const enum profile_value count_limits[] = {
 	[DEVICE_QP] = PROFILE_MAX_QP, [DEVICE_CQ] = PROFILE_MAX_CQ, [DEVICE_MR] = PROFILE_MAX_MR,
 	[DEVICE_MW] = PROFILE_MAX_MW, [DEVICE_PD] = PROFILE_MAX_PD, [DEVICE_SRQ] = PROFILE_MAX_SRQ,

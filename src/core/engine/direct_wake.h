@@ -20,9 +20,9 @@ struct engine;
  * descriptor (local/channel_wake.h). The woken thread calls ibv_get_cq_event(), which runs the
  * transports and generates the event.
  *
- * While direct wake-ups are on, the engine thread does not wait for messages: it looks for them
- * once in a tick. They are on while messages arrive for channels whose application waits by other
- * means than ibv_get_cq_event().
+ * While direct wake-ups are on, the engine thread also looks for messages once in a tick. They are
+ * on while messages arrive for channels whose application waits by other means than
+ * ibv_get_cq_event().
  *
  * A descriptor that is readable always has an event, because applications do not expect EAGAIN from
  * ibv_get_cq_event() then. A message for which its sender adds the unit (it promises the unit)

@@ -339,8 +339,8 @@ void engine_run_before_reply(struct engine *engine);
 void engine_progress_do(struct engine *engine, struct progress_cell cell);
 
 /*
- * The application is about to block (ibv_req_notify_cq, ibv_get_cq_event): requests doorbells from
- * the peers again.
+ * The application is about to block, for example in ibv_get_cq_event() or after
+ * ibv_req_notify_cq(): requests doorbells from the peers again.
  */
 void engine_will_block(struct engine *engine);
 

@@ -15,9 +15,9 @@ struct engine;
 /*
  * A thread of the application that waits for an event of a completion channel runs the transports
  * itself (docs/adr/0045): a doorbell wakes one such thread only, instead of the engine thread,
- * which would wake it in turn. The engine thread ticks as long as threads serve, and is parked
- * while at least one thread serves for a longer time: it waits without a tick for doorbells for
- * which no thread waits that serves (engine.watches.standby). Guarded by engine.lock.
+ * which would wake it in turn. The engine thread ticks as long as threads serve. It is parked if
+ * the same threads serve for a whole turn: it waits without a tick for doorbells for which no
+ * thread waits that serves (engine.watches.standby). Guarded by engine.lock.
  */
 struct engine_serve {
 	unsigned int set_count; /* open watch_sets */

@@ -132,11 +132,13 @@ static void mr_set_range(struct mr *mr, const struct mr_range *range)
 	mr->pub.length = (size_t)range->length;
 }
 
+/* Adds an MR to the table. All locks held. */
 static int mr_add(struct engine *engine, struct mr *mr)
 {
 	uint64_t handle;
 	int ret = engine_usable(engine);
 
+	engine_assert_all_locked(engine);
 	if (ret)
 		return ret;
 	ret = device_count_add(mr->pd->context->engine, mr->pd->context->device, DEVICE_MR);

@@ -44,9 +44,10 @@ static int opcode_check(const struct qp *qp, enum ibv_wr_opcode opcode)
 
 int post_check_opcode(const struct qp *qp, enum ibv_wr_opcode opcode)
 {
-	int ret = opcode_check(qp, opcode);
+	int ret;
 
 	qp_assert_locked(qp);
+	ret = opcode_check(qp, opcode);
 	return ret ? ret : -fault_wr_post(qp, opcode);
 }
 
