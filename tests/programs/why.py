@@ -218,8 +218,9 @@ def flushed_without_a_cause(lab):
 
 
 def lost_rep(lab):
-    """The daemon drops each REP. why explains it while both programs wait, and after the attempt has failed."""
-    lab.env.update(USRDMA_FAULT="mad.send:drop:op=REP", USRDMA_CM_TIMEOUT="3")
+    """The daemon drops each REP. why explains it while both programs wait, and after the attempt has failed. On a busy
+    machine why may need some seconds: the attempt lasts longer."""
+    lab.env.update(USRDMA_FAULT="mad.send:drop:op=REP", USRDMA_CM_TIMEOUT="10")
     try:
         lab.end_daemons()
         with daemon_kit.daemon(lab):
@@ -229,7 +230,7 @@ def lost_rep(lab):
             client = lab.start("rping", "-c", "-a", "127.0.0.1", "-p", 7997, "-C", 1)
             cause = (rf"connection to 127\.0\.0\.1:7997: the REP is lost: rping \(pid {server.pid}\) accepted the REQ, "
                      r"and its REP was sent (\d+ times|once) in [\d.]+ m?s, but no REP arrived; the REQ was sent ")
-            wait_until(lambda: re.match(cause + ".*; the attempt continues$", first_line(lab)), lab.seconds(3),
+            wait_until(lambda: re.match(cause + ".*; the attempt continues$", first_line(lab)), lab.seconds(5),
                        "an explanation of the wait")
             client.finish(lab.seconds(20), None)
             server.finish(lab.seconds(20), None)
