@@ -74,8 +74,11 @@ EXPORT int __close(int fd)
  * cancellation point. Six arguments are always read; the kernel ignores those that the system call
  * does not have. The library calls it also in a thread with a descriptor table of its own
  * (local/peer_file.c), in which the numbers are not those of the application.
+ *
+ * The last argument is read from the caller's stack. If the caller passed fewer, AddressSanitizer
+ * may have a redzone there.
  */
-EXPORT long syscall(long number, ...)
+__attribute__((no_sanitize("address"))) EXPORT long syscall(long number, ...)
 {
 	bool is_library = preload_is_ours(__builtin_return_address(0));
 	va_list arguments;
