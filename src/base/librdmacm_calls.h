@@ -14,7 +14,7 @@ struct ibv_qp;
 struct ibv_qp_attr;
 
 /*
- * What libibverbs does for librdmacm only (core/engine/serve_call.c, core/memory/copy_call.c,
+ * What libibverbs does for librdmacm only (core/serve_call.c, core/copy_call.c,
  * core/device/device.c, core/qp/qp_modify.c); no interface for applications. A thread that waits
  * for rsockets runs the transports itself, as a thread in ibv_get_cq_event() does (docs/adr/0045).
  */

@@ -104,7 +104,7 @@ CANCELLABLE_ALLOWED = {
     # Waits of the application's: nothing is held while they last, or a cleanup handler gives it back.
     "src/core/object/event_fd.c": {"read", "poll"},
     "src/core/engine/engine_serve.c": {"epoll_wait"},
-    "src/core/engine/serve_call.c": {"epoll_wait"},
+    "src/core/serve_call.c": {"epoll_wait"},
     "src/rdmacm/event.c": {"recv"},
     "src/rsocket/poll.c": {"poll"},
     "src/rsocket/watch.c": {"poll"},

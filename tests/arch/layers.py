@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The layers of src/core/: its directories, each of which includes and calls those before it. The headers of the
-directories are includes; an edge is a pair of files, without suffix, of which one includes or calls the other."""
+"""The layers of src/core/ (ADR 0082): its directories. An edge is a pair of files, without suffix, of which the first
+includes the second or calls a function of it. An edge against the order leads to a higher layer."""
 
 import collections
 import os
@@ -8,7 +8,7 @@ import re
 
 from sources import code_only, files, includes, read
 
-# The lowest first. "" are the files of src/core/ itself, which put the others together.
+# The lowest first. "" is src/core/ itself, whose files concern all layers.
 LAYERS = ("object", "engine", "report", "device", "memory", "queue", "qp", "")
 
 FILES_MAX = 40  # of a directory
@@ -36,7 +36,7 @@ AGAINST = {
     ("engine/channel", "device/context"): "a channel is an object of a context",
     ("engine/channel", "report/call_failed"): "ibv_create_comp_channel() reports why it failed",
     ("engine/engine_notice", "core_notice"): LOST,
-    ("engine/engine_progress", "queue/datagram"): "datagrams that the transport had no room for are due",
+    ("engine/engine_run", "queue/datagram"): "datagrams that the transport had no room for are due",
     ("engine/shard", "memory/domain"): "a thread domain selects the shard of its QPs",
     ("report/fault_points", "device/ah"): "a fault rule can name the destination of a datagram",
     ("report/probe", "device/device"): "a trace contains the addresses of the device",

@@ -95,7 +95,7 @@ static void spin_leave(struct engine *engine, bool has_completion)
 
 static bool ticks_while_spinning(const struct engine *engine)
 {
-	enum progress state = progress_state(&engine->progress);
+	enum progress_state state = progress_state(&engine->progress);
 
 	return progress_has_wakes(state) || progress_spins_alone(state);
 }

@@ -215,7 +215,7 @@ static inline int engine_usable(const struct engine *engine)
  */
 static inline bool engine_ticks(const struct engine *engine)
 {
-	enum progress state = progress_state(&engine->progress);
+	enum progress_state state = progress_state(&engine->progress);
 
 	engine_assert_locked(engine);
 	return progress_is_polled(state) || progress_has_wakes(state) ||

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "base/user_fault.h"
 #include "core/engine/engine_serve.h"
 
 #include <errno.h>
@@ -10,6 +9,7 @@
 #include "base/restarts.h"
 #include "base/spin.h"
 #include "base/syscalls.h"
+#include "base/user_fault.h"
 #include "core/engine/channel.h"
 #include "core/engine/direct_wake.h"
 #include "core/engine/engine.h"

@@ -6,7 +6,7 @@
 #include "base/user_fault.h"
 #include "base/util.h"
 #include "core/engine/discard.h"
-#include "core/engine/engine_progress.h"
+#include "core/engine/engine_run.h"
 #include "core/engine/engine_serve.h"
 #include "core/engine/engine_watch.h"
 #include "core/engine/lock_check.h"

@@ -15,7 +15,7 @@
  * without it.
  */
 struct progress_now {
-	atomic_uint state;    /* enum progress */
+	atomic_uint state;    /* enum progress_state */
 	unsigned int servers; /* threads that serve (core/engine/engine_serve.h) */
 	/* channels whose application waits by other means than ibv_get_cq_event() */
 	unsigned int external_channels;
@@ -24,9 +24,9 @@ struct progress_now {
 	bool has_changed;
 };
 
-static inline enum progress progress_state(const struct progress_now *now)
+static inline enum progress_state progress_state(const struct progress_now *now)
 {
-	return (enum progress)atomic_load_explicit(&now->state, memory_order_relaxed);
+	return (enum progress_state)atomic_load_explicit(&now->state, memory_order_relaxed);
 }
 
 /*

@@ -443,13 +443,13 @@ static const char *const wait_names[] = {
 };
 static_assert(COUNT(wait_names) == PROGRESS_WAIT_COUNT, "every wait has a name");
 
-struct progress_cell progress_cell(enum progress state, enum progress_input input)
+struct progress_cell progress_cell(enum progress_state state, enum progress_input input)
 {
 	assert((unsigned)state < PROGRESS_COUNT && (unsigned)input < PROGRESS_IN_COUNT);
 	return cells[state][input];
 }
 
-const char *progress_name(enum progress state)
+const char *progress_name(enum progress_state state)
 {
 	return (unsigned)state < PROGRESS_COUNT ? names[state] : "?";
 }

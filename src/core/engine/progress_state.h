@@ -12,7 +12,7 @@
  * A state states what the engine thread waits for since its last turn, or what it has been woken
  * for; for the `polled` states, what it waited for before.
  */
-enum progress {
+enum progress_state {
 	PROGRESS_NONE,	 /* the engine has no thread yet */
 	PROGRESS_ENDED,	 /* the daemon was lost, or the process is the child of a fork() */
 	PROGRESS_THREAD, /* the engine thread waits for all descriptors */
@@ -109,49 +109,49 @@ enum progress_wait {
 };
 
 struct progress_cell {
-	unsigned char next;    /* enum progress */
+	unsigned char next;    /* enum progress_state */
 	unsigned char wait;    /* enum progress_wait */
 	unsigned char actions; /* enum progress_action */
 };
 
-struct progress_cell progress_cell(enum progress state, enum progress_input input);
-const char *progress_name(enum progress state);
+struct progress_cell progress_cell(enum progress_state state, enum progress_input input);
+const char *progress_name(enum progress_state state);
 const char *progress_input_name(enum progress_input input);
 const char *progress_action_name(enum progress_action action);
 const char *progress_wait_name(enum progress_wait wait);
 
 #define PROGRESS_BIT(state) (1u << PROGRESS_##state)
 
-static inline bool progress_is_in(enum progress state, unsigned int states)
+static inline bool progress_is_in(enum progress_state state, unsigned int states)
 {
 	return states & 1u << state;
 }
 
 /* The application polls. */
-static inline bool progress_is_polled(enum progress state)
+static inline bool progress_is_polled(enum progress_state state)
 {
 	return state >= PROGRESS_POLLED;
 }
 
 /* A thread that begins to wait may run the transports itself. */
-static inline bool progress_may_serve(enum progress state)
+static inline bool progress_may_serve(enum progress_state state)
 {
 	return state >= PROGRESS_THREAD && state < PROGRESS_POLLED;
 }
 
-static inline bool progress_has_wakes(enum progress state)
+static inline bool progress_has_wakes(enum progress_state state)
 {
 	return progress_is_in(state, PROGRESS_BIT(WAKES) | PROGRESS_BIT(SPIN_WAKES) |
 					     PROGRESS_BIT(POLLED_WAKES));
 }
 
-static inline bool progress_spins_alone(enum progress state)
+static inline bool progress_spins_alone(enum progress_state state)
 {
 	return state >= PROGRESS_SPIN_BEGINS && state <= PROGRESS_SPIN_WAKES;
 }
 
 /* The engine thread waits for the peers and the network, unless it is running. */
-static inline bool progress_thread_waits(enum progress state)
+static inline bool progress_thread_waits(enum progress_state state)
 {
 	return progress_is_in(state, PROGRESS_BIT(THREAD) | PROGRESS_BIT(WAKES) |
 					     PROGRESS_BIT(SPIN_BEGINS) | PROGRESS_BIT(SPIN_WAKES));

@@ -74,7 +74,7 @@ struct state {
 	uint8_t dead;	     /* units that the killed peer has not added */
 };
 
-static inline enum progress state_of(const struct state *s)
+static inline enum progress_state state_of(const struct state *s)
 {
 	return progress_state(&s->now);
 }

@@ -13,7 +13,7 @@
 #include "core/engine/armed_spin.h"
 #include "core/engine/channel.h"
 #include "core/engine/direct_wake.h"
-#include "core/engine/engine_progress.h"
+#include "core/engine/engine_run.h"
 #include "core/engine/engine_serve.h"
 #include "core/queue/cq.h"
 #include "ipc/segment.h"

@@ -284,7 +284,7 @@ static struct progress_cell now_event(struct both *both, enum event event)
 }
 
 /* As direct_wake_look() and direct_wake_check(). */
-static enum progress_input answer(enum progress state, unsigned int actions,
+static enum progress_input answer(enum progress_state state, unsigned int actions,
 				  const struct finds *finds)
 {
 	if (actions & PROGRESS_DO_CHECK)
@@ -317,7 +317,7 @@ static struct progress_cell now_turn(struct both *both, const struct finds *find
 
 static void compare(const struct both *both, struct result old, struct progress_cell cell)
 {
-	enum progress state = progress_state(&both->now);
+	enum progress_state state = progress_state(&both->now);
 	const struct flags *flags = &both->old;
 
 	assert_false(cell.actions & PROGRESS_DO_NEVER);

@@ -37,17 +37,17 @@
 
 static struct {
 	bool is_used;
-	enum progress state;
+	enum progress_state state;
 	enum progress_input input;
 	struct progress_cell cell;
 } mutation;
 
 static bool has_failed; /* a cell that does not occur was used */
 
-struct progress_cell __real_progress_cell(enum progress state, enum progress_input input);
-struct progress_cell __wrap_progress_cell(enum progress state, enum progress_input input);
+struct progress_cell __real_progress_cell(enum progress_state state, enum progress_input input);
+struct progress_cell __wrap_progress_cell(enum progress_state state, enum progress_input input);
 
-struct progress_cell __wrap_progress_cell(enum progress state, enum progress_input input)
+struct progress_cell __wrap_progress_cell(enum progress_state state, enum progress_input input)
 {
 	struct progress_cell cell = __real_progress_cell(state, input);
 
@@ -183,7 +183,7 @@ static void progress_no_thread_sleeps_over_work(void **test)
 }
 
 /* Removes the actions from the cell. Replaces its wait, except with PROGRESS_WAIT_NONE. */
-static bool finds(enum progress state, enum progress_input input, unsigned int actions,
+static bool finds(enum progress_state state, enum progress_input input, unsigned int actions,
 		  enum progress_wait wait)
 {
 	struct progress_cell cell = __real_progress_cell(state, input);

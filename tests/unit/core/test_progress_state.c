@@ -21,12 +21,12 @@
 
 static struct progress_cell cell_of(unsigned state, unsigned input)
 {
-	return progress_cell((enum progress)state, (enum progress_input)input);
+	return progress_cell((enum progress_state)state, (enum progress_input)input);
 }
 
 static const char *name_of(unsigned state)
 {
-	return progress_name((enum progress)state);
+	return progress_name((enum progress_state)state);
 }
 
 static const struct {
@@ -216,10 +216,10 @@ static void progress_cell_actions_fit_change_of_state(void **test)
 	for (unsigned from = 0; from < PROGRESS_COUNT; from++) {
 		for (unsigned input = 0; input < PROGRESS_IN_DAEMON_LOST; input++) {
 			struct progress_cell cell = cell_of(from, input);
-			bool had = progress_has_wakes((enum progress)from);
-			bool has = progress_has_wakes((enum progress)cell.next);
-			bool polled = progress_is_polled((enum progress)from);
-			bool polls = progress_is_polled((enum progress)cell.next);
+			bool had = progress_has_wakes((enum progress_state)from);
+			bool has = progress_has_wakes((enum progress_state)cell.next);
+			bool polled = progress_is_polled((enum progress_state)from);
+			bool polls = progress_is_polled((enum progress_state)cell.next);
 
 			if (has != had)
 				assert_true(cell.actions & (has ? PROGRESS_DO_BEGIN_WAKES :

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "core/engine/channel.h"
-#include "core/engine/engine_progress.h"
+#include "core/engine/engine_run.h"
 #include "core/object/event_fd.h"
 #include "fake.h"
 

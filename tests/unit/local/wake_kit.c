@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/engine/engine_progress.h"
+#include "core/engine/engine_run.h"
 #include "core/object/event_fd.h"
 #include "core/queue/cq.h"
 

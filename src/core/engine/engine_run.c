@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/engine/engine_progress.h"
+#include "core/engine/engine_run.h"
 
 #include <errno.h>
 #include <sys/timerfd.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef USRDMA_CORE_ENGINE_ENGINE_PROGRESS_H
-#define USRDMA_CORE_ENGINE_ENGINE_PROGRESS_H
+#ifndef USRDMA_CORE_ENGINE_ENGINE_RUN_H
+#define USRDMA_CORE_ENGINE_ENGINE_RUN_H
 
 #include <stdatomic.h>
 
 #include "core/engine/engine.h"
 
-/* For engine_progress.c and engine_thread.c: when the application is considered polling. */
+/* For engine_run.c and engine_thread.c: when the application is considered polling. */
 
 /*
  * Number of polls of an empty CQ after which the application is considered spinning: doorbells go
