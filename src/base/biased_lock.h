@@ -56,9 +56,8 @@ struct biased_lock {
 	_Atomic(struct biased_lock_entry *) biased; /* the last value of `owner` other than NULL */
 	/* how often the holder holds `mutex`; 0: it holds the lock by its bias */
 	uint32_t mutex_depth;
-	_Atomic uintptr_t
-		/* the thread that holds `mutex`; 0: none, or it only tries to revoke the bias */
-		holder;
+	/* the thread that holds `mutex`; 0: none, or it only tries to revoke the bias */
+	_Atomic uintptr_t holder;
 	_Atomic uint32_t waiters;   /* threads that sleep until `mutex` is released */
 	_Atomic uint32_t refusals;  /* the next attempts that leave the lock to the waiters */
 	_Atomic uint32_t handovers; /* acquisitions by waiters; a futex */

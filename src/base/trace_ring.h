@@ -54,12 +54,8 @@ struct trace_lane {
 	_Alignas(64) _Atomic uint64_t committed;
 	_Atomic uint32_t owner;	    /* thread id; 0: free */
 	_Atomic uint32_t is_locked; /* of the shared lane */
-	_Atomic uint32_t
-		/*
-		 * records of the shared lane that were not written because another thread held the
-		 * lock
-		 */
-		dropped;
+	/* records of the shared lane that were not written because another thread held the lock */
+	_Atomic uint32_t dropped;
 	uint32_t next_number;
 };
 

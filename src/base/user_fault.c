@@ -30,9 +30,8 @@ _Atomic uint32_t user_fault_epoch;
 /* A signal whose handler the library replaces. */
 struct caught_signal {
 	int number;
-	struct sigaction
-		/* the disposition before the handler; constant while the handler is installed */
-		replaced;
+	/* the disposition before the handler; constant while the handler is installed */
+	struct sigaction replaced;
 	/*
 	 * A handler with SA_RESETHAND was called: the disposition before the handler is SIG_DFL
 	 * now.

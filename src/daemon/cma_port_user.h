@@ -9,9 +9,8 @@
  * user of its oldest binding, whether the port was selected by the daemon or by its number.
  */
 struct cma_port_user {
-	struct hash_node
-		/* cma_ports.users; freed with the last binding of the user in this port space */
-		node;
+	/* cma_ports.users; freed with the last binding of the user in this port space */
+	struct hash_node node;
 	uid_t uid;
 	uint32_t ps;
 	uint32_t binding_count;

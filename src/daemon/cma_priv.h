@@ -103,9 +103,8 @@ struct cma {
 	struct cma_ports ports;
 	struct cma_linger linger;
 	struct id_table ids;
-	struct list_head by_slot
-		/* struct cma_id, by the slot of qp_num; not all of them are connected */
-		[IPC_SLOTS];
+	/* struct cma_id, by the slot of qp_num; not all of them are connected */
+	struct list_head by_slot[IPC_SLOTS];
 	struct id_table channels;
 	struct list_head clients;
 	struct list_head dirty; /* channels with events to push */
@@ -154,9 +153,8 @@ struct cma_channel {
 	struct list_head ids;	/* struct cma_id, by of_channel */
 	struct list_head dirty; /* cma.dirty */
 	struct list_head queue; /* struct cma_queued */
-	struct list_head
-		/* returned by the client while the channel is held; sent before `queue` */
-		returned;
+	/* returned by the client while the channel is held; sent before `queue` */
+	struct list_head returned;
 	uint32_t handle;
 	uint32_t queued;
 	int fd;
@@ -195,9 +193,8 @@ struct cma_id {
 	struct cma *cma;
 	struct cma_client *client;
 	struct cma_channel *channel;
-	struct cma_channel *
-		/* during a migration: the previous channel, which queues its events in order */
-		held_by;
+	/* during a migration: the previous channel, which queues its events in order */
+	struct cma_channel *held_by;
 	struct list_head node; /* cma_client.ids */
 	struct list_head of_channel;
 	uint32_t handle;

@@ -31,9 +31,8 @@ struct probe_ring;
 
 /* Part of struct server. */
 struct probes {
-	struct list_head
-		/* struct probes_user: users with a session, a ring of the daemon, or fault rules */
-		users;
+	/* struct probes_user: users with a session, a ring of the daemon, or fault rules */
+	struct list_head users;
 	struct list_head rings; /* struct probe_ring, in ascending order of id */
 	struct hash tracers;	/* struct tracer, by uid */
 	uint64_t last_ring_id;

@@ -227,12 +227,10 @@ struct segment_devices {
  * A CQ. The owner writes `pending` with its lock. A cache line, because threads use different CQs.
  */
 struct segment_cq {
-	_Alignas(64) uint32_t
-		/*
-		 * completions that were not polled; in an unused entry: the place of the next
-		 * unused entry
-		 */
-		pending;
+	/*
+	 * completions that were not polled; in an unused entry: the place of the next unused entry
+	 */
+	_Alignas(64) uint32_t pending;
 	uint32_t capacity; /* 0: unused entry */
 	/*
 	 * segment_cq_wake(): the application waits for the CQ's channel with poll(2), and the next
@@ -246,9 +244,8 @@ struct segment_cq {
 
 struct segment_cqs {
 	_Atomic uint32_t end; /* entries [end, SEGMENT_CQS) were never used */
-	_Atomic uint32_t
-		/* direct wake-ups are on: the engine thread does not wait for messages */
-		takes_wakes;
+	/* direct wake-ups are on: senders add the units of events (docs/adr/0064) */
+	_Atomic uint32_t takes_wakes;
 	uint32_t reserved[1022];
 	struct segment_cq entries[SEGMENT_CQS];
 };

@@ -49,12 +49,11 @@ struct udp_ring_entry {
 
 struct udp_ring_memory {
 	_Atomic uint32_t head; /* entries before it are valid */
-	_Atomic uint32_t
-		/*
-		 * how often the ring was full; the consumer notifies the daemon when half of it is
-		 * free again
-		 */
-		full;
+	/*
+	 * how often the ring was full; the consumer notifies the daemon when half of it is free
+	 * again
+	 */
+	_Atomic uint32_t full;
 	uint8_t reserved[56];
 	struct udp_ring_entry entries[UDP_RING_CELLS];
 	uint8_t pad[4096 - 64 - sizeof(struct udp_ring_entry) * UDP_RING_CELLS];
@@ -63,9 +62,8 @@ struct udp_ring_memory {
 
 struct udp_ring_words {
 	_Atomic uint32_t tail; /* entries before it are free */
-	_Atomic uint32_t
-		/* odd: the consumer sleeps and wants to be woken, once for each odd value */
-		sleeps;
+	/* odd: the consumer sleeps and wants to be woken, once for each odd value */
+	_Atomic uint32_t sleeps;
 };
 
 static_assert(sizeof(struct udp_ring_entry) == 64, "one cache line");

@@ -58,12 +58,8 @@ struct peer {
 	uint32_t our_shard;    /* of the QPs of this process that use these FIFOs */
 	uint64_t *counters;    /* by enum local_counter: of the shard */
 	struct list_head node; /* local.peers */
-	struct peer *
-		/*
-		 * the one of shard 0 of both processes, which owns what all share; itself: this is
-		 * it
-		 */
-		main;
+	/* the one of shard 0 of both processes, which owns what all share; itself: this is it */
+	struct peer *main;
 	uint32_t their_shard;
 	uint32_t side;		/* of ring_pair.rings; PEER_SELF: this process */
 	uint32_t links;		/* of main: number of other peers that refer to it */
@@ -82,9 +78,8 @@ struct peer {
 	bool may_reach_ours; /* same user: the peer has our segment and may access our memory */
 	/* rx.shared->admitted was set: an access of the peer may still be in progress */
 	bool was_admitted;
-	struct list_head
-		/* struct local_qp.ack_node: the doorbell for their ACKs waits (ack_wait.c) */
-		waiting_acks;
+	/* struct local_qp.ack_node: the doorbell for their ACKs waits (ack_wait.c) */
+	struct list_head waiting_acks;
 	struct channel_wakes *wakes;	       /* channel_wake.c; NULL: none yet */
 	struct channel_copies *channel_copies; /* of main (channel_copy.c); NULL: none yet */
 	atomic_uint channels_taken;	       /* of main: number of copies that were ever taken */

@@ -91,9 +91,8 @@ enum cell_flags {
 	CELL_FAR = 1 << 5, /* the payload is in the data area at data_offset */
 	CELL_PLACED = 1 << 6,
 	CELL_WAKES =
-		1
 		/* the sender adds the unit of the completion event (core/engine/direct_wake.h) */
-		<< 7,
+	1 << 7,
 };
 
 struct cell {
@@ -151,9 +150,8 @@ struct ring_shared {
 	_Alignas(64) _Atomic uint32_t reader_sleeps;
 	_Atomic uint32_t reader_polls; /* written by the reader */
 	_Alignas(64) _Atomic uint32_t writer_waits;
-	_Atomic uint32_t
-		/* by the writer; in the first pair only: bit i: it uses pair_memory.pairs[i] */
-		shards_used;
+	/* by the writer; in the first pair only: bit i: it uses pair_memory.pairs[i] */
+	_Atomic uint32_t shards_used;
 	_Alignas(64) _Atomic uint64_t accessing; /* 0: no access */
 	_Atomic uint32_t accessing_tid;
 	_Alignas(64) _Atomic uint64_t admitted; /* written by the reader; 0: not admitted */

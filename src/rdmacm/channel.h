@@ -42,9 +42,8 @@ struct rcm_channel {
 	bool has_reader;  /* a thread has received an event and is expected to receive the next */
 	pthread_t reader; /* the thread that received the last event */
 	struct rcm_event *spare; /* used if an event cannot be allocated; NULL while in use */
-	struct ipc_queued *
-		/* memory of the next rejection of a dropped connection request; NULL after use */
-		refusal;
+	/* memory of the next rejection of a dropped connection request; NULL after use */
+	struct ipc_queued *refusal;
 };
 
 static inline struct rcm_channel *rcm_channel_of(struct rdma_event_channel *channel)

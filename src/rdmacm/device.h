@@ -21,9 +21,8 @@ struct rcm_device {
 	uint32_t dev_id; /* of usrdma_device_id() */
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
-	struct ibv_xrcd *
-		/* for ids without an XRC domain of the application; created when first needed */
-		xrcd;
+	/* for ids without an XRC domain of the application; created when first needed */
+	struct ibv_xrcd *xrcd;
 	uint8_t max_responder_resources;
 	uint8_t max_initiator_depth;
 	/* the GID table has two entries for each of the daemon's: RoCE v1, RoCE v2 */

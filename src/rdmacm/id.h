@@ -87,9 +87,8 @@ struct rcm_id {
 	struct list_head unacked;	/* struct rcm_event that the application holds */
 	struct rdma_addrinfo *addrinfo; /* until rdma_query_addrinfo() */
 	bool is_resolving;
-	enum ipc_type
-		/* CONNECT or ACCEPT if the id's state in the daemon permits it; 0: unknown */
-		next_step;
+	/* CONNECT or ACCEPT if the id's state in the daemon permits it; 0: unknown */
+	enum ipc_type next_step;
 	struct list_head memberships; /* multicast.h */
 	uint64_t last_membership;
 

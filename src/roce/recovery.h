@@ -90,9 +90,8 @@ enum reorder_confidence {
 
 struct recovery_reorder {
 	enum reorder_confidence confidence;
-	unsigned int
-		/* the next hold-off is 2^exponent losses; each consecutive failure adds 1 */
-		hold_off_exponent;
+	/* the next hold-off is 2^exponent losses; each consecutive failure adds 1 */
+	unsigned int hold_off_exponent;
 	uint32_t hold_off_losses;
 };
 

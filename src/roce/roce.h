@@ -178,25 +178,17 @@ struct roce {
 	bool has_more; /* the last link_recv() filled its array: more datagrams may be waiting */
 	size_t reorder_bytes;	/* memory of all out-of-order packets of the process */
 	bool is_datagrams_turn; /* UD queue pairs send before connected ones in this run */
-	unsigned int
-		/* calls of batch_may_wait() since the last run, up to POSTS_OF_POLLING */
-		posts_since_run;
+	/* calls of batch_may_wait() since the last run, up to POSTS_OF_POLLING */
+	unsigned int posts_since_run;
 	unsigned int posts_before_run; /* the same before the last run with any */
 	unsigned int runs_without_posts;
 	unsigned int vain_looks; /* consecutive empty link_recv() calls, up to VAIN_LOOKS */
 	uint64_t looked_ns;	 /* time of the last rate-limited link_recv() */
-	unsigned int
-		/*
-		 * connected QPs (RC, UC, XRC); 0: link_recv() is rate-limited (is_time_to_look())
-		 */
-		qp_count;
+	/* connected QPs (RC, UC, XRC); 0: link_recv() is rate-limited (is_time_to_look()) */
+	unsigned int qp_count;
 	struct list_head sending; /* roce_qp.send_node: QPs with packets left to send */
-	struct list_head
-		/*
-		 * roce_qp.sent_node: UC QPs whose WQEs [una, nxt) were sent and did not complete
-		 * yet
-		 */
-		sent;
+	/* roce_qp.sent_node: UC QPs whose WQEs [una, nxt) were sent and did not complete yet */
+	struct list_head sent;
 	struct list_head responding; /* roce_qp.response_node: QPs with responses pending */
 	struct timer held_timer;     /* retries the held packets of the batch */
 	struct timer ack_timer;	     /* sends the ACKs that wait (ack_wait.c) */

@@ -86,12 +86,8 @@ struct epoll_wake {
 	int fd;
 	int kernel_fd;	   /* the kernel's set; -1: closed */
 	unsigned sleepers; /* threads that have not left the kernel */
-	struct epoll_wake **
-		/*
-		 * a pointer of the owner of kernel_fd, which is NULL if there is no wake-up
-		 * descriptor
-		 */
-		at;
+	/* a pointer of the owner of kernel_fd, which is NULL if there is no wake-up descriptor */
+	struct epoll_wake **at;
 };
 
 /*

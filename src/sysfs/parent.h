@@ -15,9 +15,8 @@
  * the interface has none (ADR 0073).
  */
 struct parent {
-	char directory
-		/* in which infiniband/ and infiniband_verbs/ are, from the root of the tree */
-		[NAME_MAX];
+	/* in which infiniband/ and infiniband_verbs/ are, from the root of the tree */
+	char directory[NAME_MAX];
 	char device[PATH_MAX]; /* target of the link `device` of the RDMA device */
 	const char *up;	       /* from the RDMA device's directory to sys/ */
 };

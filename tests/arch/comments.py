@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """The layout of comments in C files, which clang-format does not change: at most WIDTH columns, and a comment of
-several lines begins with a line "/*" (public docstrings: "/**").
+several lines begins with a line "/*" (public docstrings: "/**") and ends with a line "*/". A comment of its own line
+is not within a declaration.
 
     tests/arch/comments.py                 check (TAP)
     tests/arch/comments.py --fix PATH...   rewrite these files; prints the comments that have to be changed by hand
@@ -23,6 +24,8 @@ ITEM = re.compile(r"(?:- |\* |\d+[.)] |\(\d+\) )")
 FIELD = re.compile(r"(?:\*[^*]+\*(?: \([^)]*\))?[:,]|"
                    r"(?:Returns|Threads|Since|Source|Events|Notes|Locks|Errors|See also)\b|E[A-Z0-9]+: )")
 COLUMNS = re.compile(r"\t|\S {3,}\S")
+# A line that only begins the declaration of a variable or a member.
+BEGINS_DECLARATION = re.compile(r"^\t+(?!(?:do|else|for|if|switch|while)\b)\w[\w <>()]*[ *]*$")
 # A comment behind these cannot be moved before them.
 KEEPS_COMMENT = re.compile(r"^\s*(?:\}|case\b|default\b|#)|[{\\]\s*$")
 
@@ -131,10 +134,20 @@ def laid_out(indent, texts, mark="/*"):
                               for line in lines] + [indent + " */"]
 
 
+def has_text_beside_mark(lines, start):
+    """Whether a comment of several lines has text beside its first or last mark."""
+    return len(lines) > 1 and not lines[0][:start].strip() and \
+        (lines[0].strip() not in ("/*", "/**") or lines[-1].lstrip().startswith("*") and lines[-1].strip() != "*/")
+
+
+def is_within_declaration(lines, first, start):
+    """Whether a comment of its own line follows only the type of a declaration."""
+    return first > 0 and not lines[first][:start].strip() and bool(BEGINS_DECLARATION.match(lines[first - 1]))
+
+
 def is_wrong(lines, start):
     """Whether the layout of the comment has to be changed."""
-    has_first_text = len(lines) > 1 and not lines[0][:start].strip() and lines[0].strip() not in ("/*", "/**")
-    return has_first_text or any(columns(line) > WIDTH for line in lines)
+    return has_text_beside_mark(lines, start) or any(columns(line) > WIDTH for line in lines)
 
 
 def is_in_expression(lines, at):
@@ -187,13 +200,17 @@ def wrong_comments(paths):
             for number in range(first, last + 1):
                 if columns(lines[number]) > WIDTH:
                     yield f"{path}:{number + 1}: {columns(lines[number])} columns in a comment, at most {WIDTH}"
-            if last > first and not lines[first][:start].strip() and lines[first].strip() not in ("/*", "/**"):
-                yield f"{path}:{first + 1}: a comment of several lines begins with a line /*"
+            if has_text_beside_mark(lines[first:last + 1], start):
+                yield f"{path}:{first + 1}: a comment of several lines begins with a line /* and ends with a line */"
+            if is_within_declaration(lines, first, start):
+                yield f"{path}:{first + 1}: a comment within a declaration: move it before the declaration"
 
 
 EXAMPLE = [
     "/* A comment of",
     " * two lines. */",
+    "/*",
+    " * Another one. */",
     "\tint value; /* " + "word " * 20 + "*/",
     "/*",
     " * " + "word " * 20,
@@ -211,8 +228,12 @@ def rules_report_example():
     if lines[-1] != EXAMPLE[-1] or "/* short */" not in lines:
         yield f"--fix changed a line that is right: {lines}"
     wrong = [first for first, start, last in comments(EXAMPLE) if is_wrong(EXAMPLE[first:last + 1], start)]
-    if wrong != [0, 2, 3]:
+    if wrong != [0, 2, 4, 5]:
         yield f"faults in lines {wrong} of the example"
+    for text, is_within in (("\tstruct peer *", True), ("\tatomic_uint", True), ("\tint x;", False),
+                            ("\telse", False), ("\tif (a)", False)):
+        if is_within_declaration([text, "\t\t/* why */", "\t\tname;"], 1, 2) != is_within:
+            yield f"a comment after {text!r}"
 
 
 def main():
@@ -220,7 +241,8 @@ def main():
         fix(sys.argv[2:])
         return 0
     tap = Tap()
-    tap.rule("comments have at most 100 columns and begin with a line /*", wrong_comments(files(".c", ".h")))
+    tap.rule("comments have at most 100 columns, begin with a line /* and end with a line */",
+             wrong_comments(files(".c", ".h")))
     tap.rule("the rule and --fix are right for an example", rules_report_example())
     return tap.done()
 

@@ -45,9 +45,8 @@ struct attack {
 	struct pair pair;
 	struct node *victim;
 	struct ring_writer ring; /* the attacker's end */
-	struct ibv_mr *
-		/* the first REGISTERED_BYTES of the victim's buffer; the rest must not change */
-		mr;
+	/* the first REGISTERED_BYTES of the victim's buffer; the rest must not change */
+	struct ibv_mr *mr;
 	struct ibv_qp *qps[QP_COUNT];
 	struct ibv_qp *attacker_qps[QP_COUNT];
 	struct ibv_ah *ah; /* for datagrams to the attacker and to the victim itself */

@@ -31,9 +31,8 @@ struct life {
 	uint32_t window_rkey;  /* rkey of the last bind request */
 	struct ibv_ah *ah;
 	bool is_in_group; /* attached to peer_group */
-	struct sim_faults
-		/* of the queue pair's link; the peer sends without them, except hides_ip_id */
-		faults;
+	/* of the queue pair's link; the peer sends without them, except hides_ip_id */
+	struct sim_faults faults;
 	struct packet last; /* last packet of the peer; valid if has_sent */
 	size_t last_bytes;  /* length of its payload */
 	bool has_sent;

@@ -15,9 +15,8 @@
 struct command_file {
 	uint32_t magic;
 	uint32_t version;
-	uint64_t token
-		/* of the context, random; equal in contexts that were imported from one another */
-		[2];
+	/* of the context, random; equal in contexts that were imported from one another */
+	uint64_t token[2];
 	/* network namespace of the device; 0: the kernel does not report it */
 	uint64_t netns_cookie;
 	uint64_t node_guid;

@@ -21,12 +21,8 @@ struct notice_handler {
 	 * engine.lock held. Does not block.
 	 */
 	void (*take)(struct engine *engine, const struct ipc_hdr *notice, const int *fds, int nfds);
-	const char *
-		/*
-		 * the service that is not available if the descriptors are lost, for the log
-		 * message
-		 */
-		what;
+	/* the service that is not available if the descriptors are lost, for the log message */
+	const char *what;
 };
 
 /*

@@ -26,9 +26,8 @@ struct engine_serve {
 	 * events that were not taken yet.
 	 */
 	atomic_uint events_for[SERVE_TAKERS];
-	atomic_uint
-		/* of threads that serve; the parked engine thread reads it without the lock */
-		turns;
+	/* of threads that serve; the parked engine thread reads it without the lock */
+	atomic_uint turns;
 };
 
 /*

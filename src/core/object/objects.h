@@ -357,12 +357,10 @@ struct qp {
 	bool has_lost_completion; /* in a full CQ */
 	uint32_t qpn;
 	uint32_t shard; /* qpn_shard(qpn) */
-	_Atomic(enum qp_lock)
-		/*
-		 * enum qp_lock; changes with engine_lock() held, or with its shard's lock and
-		 * engine.lock
-		 */
-		lock;
+	/*
+	 * enum qp_lock; changes with engine_lock() held, or with its shard's lock and engine.lock
+	 */
+	_Atomic(enum qp_lock) lock;
 	enum ibv_qp_type type;
 	enum ibv_qp_state state; /* pub.state is updated by modify and query only */
 	bool is_sig_all;
@@ -403,9 +401,8 @@ struct qp {
 	int lost_event;		/* enum ibv_event_type that lost_timer reports, or QP_NO_EVENT */
 	uint32_t comp_cntr_ops; /* enum ibv_qp_attach_comp_cntr_op: operations with a counter */
 	struct segment_qp_usage *usage; /* core/report/usage.h */
-	struct comp_cntr **
-		/* [QP_COMP_CNTR_OPS], by the operation's bit number; NULL: none so far */
-		comp_cntrs;
+	/* [QP_COMP_CNTR_OPS], by the operation's bit number; NULL: none so far */
+	struct comp_cntr **comp_cntrs;
 };
 
 static inline struct context *to_context(struct ibv_context *context)

@@ -52,9 +52,8 @@ struct xrc_forward_waiter {
 /* For one process. */
 struct xrc_forward_queue {
 	struct list_head pending; /* struct pending_msg, in the order in which they are sent */
-	struct list_head
-		/* struct xrc_forward_waiter, notified after the last pending message was sent */
-		waiters;
+	/* struct xrc_forward_waiter, notified after the last pending message was sent */
+	struct list_head waiters;
 };
 
 /* Of the engine. */

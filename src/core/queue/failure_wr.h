@@ -12,7 +12,8 @@ struct inbound;
 
 /*
  * A send WQE of the QP completes with an error of its own. It becomes the cause of what follows on
- * this QP. The lock of the QP held. */
+ * this QP. The lock of the QP held.
+ */
 PROBE_COLD void failure_wr(struct qp *qp, const struct send_wqe *wqe, enum ibv_wc_status status,
 			   enum vendor_err vendor_err);
 
@@ -21,7 +22,8 @@ PROBE_COLD void failure_recv(struct qp *qp, const struct inbound *in, const stru
 
 /*
  * The QP enters ERR or SQE. `event`: as in qp_enter_error(). The WRs of both queues will be
- * flushed. The lock of the QP held. */
+ * flushed. The lock of the QP held.
+ */
 PROBE_COLD void failure_qp(struct qp *qp, enum ibv_event_type event);
 
 /* Posted WRs are flushed because the QP is in ERR. The lock of the QP held. */

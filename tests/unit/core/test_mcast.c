@@ -165,9 +165,8 @@ static struct {
 	unsigned int join;
 	unsigned int leave;
 	int join_error;
-	struct ibv_qp *
-		/* a thread destroys and detaches it during the request; NULL: no thread */
-		being_attached;
+	/* a thread destroys and detaches it during the request; NULL: no thread */
+	struct ibv_qp *being_attached;
 } asked;
 
 int __wrap_ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *fds,

@@ -25,9 +25,8 @@ struct command {
 	struct trace_filter filter;
 	struct pcapng *pcapng;
 	FILE *capture;
-	struct trace_diagram
-		/* gets the records before the filter: a diagram shows both QPs of a connection */
-		diagram;
+	/* gets the records before the filter: a diagram shows both QPs of a connection */
+	struct trace_diagram diagram;
 	struct trace_tee top;
 };
 

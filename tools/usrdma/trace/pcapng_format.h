@@ -23,9 +23,8 @@
 struct trace_option {
 	uint32_t magic; /* TRACE_OPTION_MAGIC */
 	uint32_t pid;
-	uint32_t time_ns
-		/* CLOCK_REALTIME: low and high half, because the PEN displaces it by 4 bytes */
-		[2];
+	/* CLOCK_REALTIME: low and high half, because the PEN displaces it by 4 bytes */
+	uint32_t time_ns[2];
 	uint32_t lost[2]; /* low and high half */
 	uint16_t event_bytes;
 	uint8_t program_bytes;
