@@ -86,6 +86,23 @@ def other_formats(lab):
         check(analysis(lab, converted)["connections"] == expected, kind)
 
 
+def members(value):
+    """The names of all members of a JSON object and the objects in it, except the kinds of NAKs."""
+    if isinstance(value, list):
+        return set().union(*map(members, value))
+    if not isinstance(value, dict):
+        return set()
+    return set(value) | set().union(*(members(inner) for name, inner in value.items() if name != "naks"))
+
+
+def members_are_documented(lab):
+    with open(os.path.join(SOURCE, "docs", "man", "usrdma.1"), encoding="utf-8") as file:
+        section = re.search(r"^\.Em JSON \.\n(.*?)^\.Fl Fl diagram$", file.read(), re.M | re.S).group(1)
+    documented = set(re.findall(r"\w+", "\n".join(re.findall(r"^\.(?:It )?Va (.*)$", section, re.M))))
+    printed = set().union(*(members(analysis(lab, path)) for path in golden()))
+    check(len(printed) > 30 and printed <= documented, f"not in usrdma.1: {sorted(printed - documented)}")
+
+
 def texts_of(path):
     """All text of an SVG file, which must be well-formed."""
     root = ElementTree.parse(path).getroot()
@@ -202,7 +219,7 @@ def live_analysis(lab):
 
 
 def body(lab, cases):
-    for case in (counts_agree, problems_are_found, other_formats, diagrams, failures):
+    for case in (counts_agree, problems_are_found, other_formats, members_are_documented, diagrams, failures):
         cases.run(case.__name__.replace("_", " "), case, lab)
     for transport in ("local", "roce"):
         cases.run(f"rping, {transport}", rping, lab, transport)
