@@ -27,8 +27,8 @@ bool mutex_is_held(const pthread_mutex_t *mutex)
 	return __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED) == gettid();
 }
 
-void lock_check_failed(const char *function, const char *rule)
+void check_failed(const char *function, const char *rule)
 {
-	log_print(LOG_LEVEL_USER, "lock check failed: %s(): %s", function, rule);
+	log_print(LOG_LEVEL_USER, "check failed: %s(): %s", function, rule);
 	abort();
 }

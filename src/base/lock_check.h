@@ -25,13 +25,16 @@ bool biased_lock_is_held(const struct biased_lock *lock);
 bool mutex_is_held(const pthread_mutex_t *mutex);
 
 /* `rule` states what the caller of the function must do, for example "engine.lock must be held". */
-void lock_check_failed(const char *function, const char *rule) __attribute__((noreturn, cold));
+void check_failed(const char *function, const char *rule) __attribute__((noreturn, cold));
 
 #ifdef USRDMA_CHECKS
-#define LOCK_CHECK(is_true, rule) ((is_true) ? (void)0 : lock_check_failed(__func__, rule))
+#define LOCK_CHECK(is_true, rule) ((is_true) ? (void)0 : check_failed(__func__, rule))
 #else
 #define LOCK_CHECK(is_true, rule) ((void)sizeof(is_true))
 #endif
+
+/* The same for the table of a state machine: an input that does not occur in a state. */
+#define STATE_CHECK(is_true, rule) LOCK_CHECK(is_true, rule)
 
 #define biased_lock_assert_locked(lock) LOCK_CHECK(biased_lock_is_held(lock), #lock " must be held")
 #define mutex_assert_locked(mutex)	LOCK_CHECK(mutex_is_held(mutex), #mutex " must be held")

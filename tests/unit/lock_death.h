@@ -43,7 +43,7 @@ static inline void expect_lock_check(void (*fn)(void *arg), void *arg, const cha
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(WTERMSIG(status), SIGABRT);
-	assert_non_null(strstr(message, "lock check failed"));
+	assert_non_null(strstr(message, "check failed"));
 	assert_non_null(strstr(message, function));
 	assert_non_null(strstr(message, rule));
 }

@@ -5,6 +5,7 @@
 #include <sys/timerfd.h>
 
 #include "base/clock.h"
+#include "base/lock_check.h"
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "core/engine/engine_watch.h"
@@ -192,6 +193,7 @@ static void engine_progress_go_to_sleep(struct engine *engine)
 void engine_progress_do(struct engine *engine, struct progress_cell cell)
 {
 	engine_assert_locked(engine);
+	STATE_CHECK(!(cell.actions & PROGRESS_DO_NEVER), "the input does not occur in this state");
 	if (cell.actions & PROGRESS_DO_STOP_DOORBELLS)
 		sleep_transports(engine, false);
 	if (cell.actions & PROGRESS_DO_REQUEST_DOORBELLS) {

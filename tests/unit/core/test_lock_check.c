@@ -26,6 +26,20 @@ static void engine_run_without_engine_lock_aborts(void **state)
 	engine_unlock(&fake.engine);
 }
 
+/* No server leaves an engine that has no thread. */
+static void leave(void *arg)
+{
+	engine_serve_leave(arg);
+}
+
+static void engine_progress_do_input_that_does_not_occur_aborts(void **state)
+{
+	(void)state;
+	assert_int_equal(progress_state(&fake.engine.progress), PROGRESS_NONE);
+	expect_lock_check(leave, &fake.engine, "engine_progress_do()",
+			  "the input does not occur in this state");
+}
+
 static void flush(void *arg)
 {
 	sq_flush(arg);
@@ -143,6 +157,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		QUEUES_TEST(engine_run_without_engine_lock_aborts),
+		QUEUES_TEST(engine_progress_do_input_that_does_not_occur_aborts),
 		QUEUES_TEST(sq_flush_without_lock_of_qp_aborts),
 		cmocka_unit_test(qp_is_locked_by_lock_of_its_shard_only),
 		QUEUES_TEST(armed_spin_cq_armed_without_cq_lock_aborts),
