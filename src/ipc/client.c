@@ -312,6 +312,19 @@ int ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *
 	return ipc_call_fd(client, req, req_len, fds, nfds, reply, reply_len, NULL);
 }
 
+bool ipc_client_is_lost(struct ipc_client *client)
+{
+	int cancel_state;
+	bool is_lost;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	pthread_mutex_lock(&client->lock);
+	is_lost = client->fd < 0;
+	client_unlock(client);
+	pthread_setcancelstate(cancel_state, NULL);
+	return is_lost;
+}
+
 static bool may_be_unanswered(const struct ipc_hdr *hdr, uint32_t req_len)
 {
 	const struct ipc_type_info *info = ipc_type_info(hdr->type);

@@ -52,6 +52,9 @@ void ipc_client_forget(struct ipc_client *client);
 int ipc_call(struct ipc_client *client, void *req, uint32_t req_len, const int *fds, int nfds,
 	     void *reply, uint32_t reply_len) __attribute__((warn_unused_result));
 
+/* Whether the connection to the daemon is lost: -ENODEV of ipc_call() can also be the daemon's. */
+bool ipc_client_is_lost(struct ipc_client *client);
+
 /*
  * As ipc_call(), for a request whose reply carries a descriptor, which is stored in *passed if 0 is
  * returned. -EMFILE: this process could not receive the descriptor.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sim_engine.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,8 @@ void sim_engine_open(struct engine *engine, uint32_t slot)
 	engine->watches.doorbell_fd = engine->watches.timer_fd = engine->watches.epoll_fd =
 		engine->notices.fd = -1;
 	engine->client.fd = -1;
+	/* Without a daemon no address can be resolved, and the calls do not try to. */
+	engine->client.hello.wire_errno = EADDRINUSE;
 	/* No thread sleeps: world_step() processes the timers. */
 	engine->watches.timer_armed_ns = 0;
 	engine->progress.state = PROGRESS_POLLED;

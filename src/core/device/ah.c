@@ -130,6 +130,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 		goto err_attr;
 	resolved = *attr;
 	ret = transports_open_path(engine, pd->context->device, &resolved, &local, 0, false);
+	if (ret == -EIO)
+		goto err_attr;
 	if (ret)
 		goto err_path;
 	ah = ah_new(pd, &resolved, &local);

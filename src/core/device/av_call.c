@@ -102,19 +102,6 @@ static int av_call_wait(struct engine *engine, struct av_call *call)
 	return ret;
 }
 
-/* The errors of the daemon that the caller of a verbs call does not expect. */
-static int av_call_result(int ret)
-{
-	switch (ret) {
-	case -ENODEV: /* the daemon has ended: engine_usable() returns -EIO */
-		return 0;
-	case -EDQUOT:
-		return -EAGAIN;
-	default:
-		return ret;
-	}
-}
-
 int av_call_resolve(struct engine *engine, const struct ipc_gid *source, const union ibv_gid *dgid,
 		    bool route_only, bool *is_local, uint8_t *hop_limit)
 {
@@ -129,12 +116,13 @@ int av_call_resolve(struct engine *engine, const struct ipc_gid *source, const u
 
 	engine_assert_unlocked(engine);
 	*is_local = false;
-	if (av_call_add(engine, &call))
-		return 0;
+	ret = av_call_add(engine, &call);
+	if (ret)
+		return ret;
 	req.serial = call.serial;
 	memcpy(req.sgid, source->raw, sizeof(req.sgid));
 	memcpy(req.dgid, dgid->raw, sizeof(req.dgid));
-	ret = ipc_call(&engine->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
+	ret = engine_call(engine, &req, sizeof(req), -1, &reply, sizeof(reply));
 	if (!ret) {
 		*is_local = reply.flags & IPC_AV_IS_LOCAL;
 		if (reply.flags & IPC_AV_WAITS)
@@ -143,5 +131,5 @@ int av_call_resolve(struct engine *engine, const struct ipc_gid *source, const u
 			*hop_limit = (uint8_t)reply.hop_limit;
 	}
 	av_call_remove(engine, &call);
-	return av_call_result(ret);
+	return ret == -EDQUOT ? -EAGAIN : ret;
 }

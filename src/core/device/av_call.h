@@ -37,11 +37,11 @@ int av_calls_open(struct engine *engine) __attribute__((warn_unused_result));
 void av_calls_end(struct engine *engine);
 
 /*
- * Resolves dgid from the source GID. 0: packets can be sent, or the daemon has ended, which
- * engine_usable() reports; *is_local: a device of this host has the GID; *hop_limit: that of the
- * route, not changed for a group and for an address of this host. -ENETUNREACH or another error of
- * the kernel: no route. -EHOSTUNREACH, -ETIMEDOUT: the next hop did not reply. -EAGAIN: the user
- * has as many resolutions in progress as the daemon permits. Called without locks; blocks until the
+ * Resolves dgid from the source GID. 0: packets can be sent; *is_local: a device of this host has
+ * the GID; *hop_limit: that of the route, not changed for a group and for an address of this host.
+ * -ENETUNREACH or another error of the kernel: no route. -EHOSTUNREACH, -ETIMEDOUT: the next hop
+ * did not reply. -EAGAIN: the user has as many resolutions in progress as the daemon permits. -EIO:
+ * in a fork()ed child, and after the daemon has ended. Called without locks; blocks until the
  * daemon and, for at most a second, the kernel have replied. route_only: neither resolves the next
  * hop nor waits for the kernel.
  */

@@ -90,7 +90,7 @@ static struct ipc_group mcast_daemon_request(uint16_t type, uint32_t ifindex,
 
 /*
  * Waits for the daemon's reply unless the socket is a member already. Called without engine.lock.
- * 0, or the -errno of IPC_GROUP_JOIN.
+ * 0, the -errno of IPC_GROUP_JOIN, or -EIO as engine_call().
  */
 static int mcast_daemon_join(struct engine *engine, struct mcast_daemon *membership,
 			     uint32_t ifindex, const uint8_t gid[GID_BYTES])
@@ -102,8 +102,7 @@ static int mcast_daemon_join(struct engine *engine, struct mcast_daemon *members
 	engine_assert_unlocked(engine);
 	pthread_mutex_lock(&membership->lock);
 	if (!membership->is_joined)
-		ret = ipc_call(&engine->client, &request, sizeof(request), NULL, 0, &reply,
-			       sizeof(reply));
+		ret = engine_call(engine, &request, sizeof(request), -1, &reply, sizeof(reply));
 	membership->is_joined = !ret;
 	pthread_mutex_unlock(&membership->lock);
 	return ret;

@@ -108,12 +108,23 @@ int engine_watch_notices(struct engine *engine)
 			    &engine->notices.watch);
 }
 
+int engine_call(struct engine *engine, void *request, uint32_t bytes, int fd, void *reply,
+		uint32_t reply_bytes)
+{
+	int ret;
+
+	engine_assert_unlocked(engine);
+	ret = ipc_call(&engine->client, request, bytes, fd < 0 ? NULL : &fd, fd < 0 ? 0 : 1, reply,
+		       reply_bytes);
+	return ret == -ENODEV && ipc_client_is_lost(&engine->client) ? -EIO : ret;
+}
+
 static int ask_for_peer(struct engine *engine, uint32_t slot)
 {
 	struct ipc_connect_peer req = {.hdr.type = IPC_CONNECT_PEER, .slot = slot};
 	struct ipc_reply reply;
 
-	return ipc_call(&engine->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
+	return engine_call(engine, &req, sizeof(req), -1, &reply, sizeof(reply));
 }
 
 int engine_try_send_request(struct engine *engine, void *request, uint32_t bytes)

@@ -73,9 +73,18 @@ int engine_watch_notices(struct engine *engine) __attribute__((warn_unused_resul
 void engine_take_notices(struct engine *engine);
 
 /*
+ * Sends a request for a verbs call and waits for the reply: ipc_call(), with one descriptor or
+ * none (fd < 0). 0, the daemon's -errno, or -EIO if the connection to the daemon is lost: the
+ * engine may be usable still, because the engine thread has not received the end of the notices
+ * yet. Called without engine.lock.
+ */
+int engine_call(struct engine *engine, void *request, uint32_t bytes, int fd, void *reply,
+		uint32_t reply_bytes) __attribute__((warn_unused_result));
+
+/*
  * Requests a connection to the process that owns a slot (connect peer) and waits for the daemon's
  * reply. Called without engine.lock, so that a daemon that does not reply delays only the caller.
- * 0, or the daemon's -errno (CONNECT_PEER in ipc/msg.h).
+ * 0, the daemon's -errno (CONNECT_PEER in ipc/msg.h), or -EIO as engine_call().
  */
 int engine_connect_peer(struct engine *engine, uint32_t slot) __attribute__((warn_unused_result));
 

@@ -338,7 +338,7 @@ static int qp_modify_public(struct ibv_qp *ibqp, const struct ibv_qp_attr *attr,
 	if (attr_mask & (IBV_QP_AV | IBV_QP_PATH_MTU))
 		device_refresh(engine, qp->context->device);
 	ret = qp_modify_open_path(qp, &attr, attr_mask, route_only, &resolved);
-	is_unreachable = ret != 0;
+	is_unreachable = ret && ret != -EIO;
 	engine_lock(engine);
 	if (!ret)
 		ret = engine_usable(engine);

@@ -51,11 +51,11 @@ static int xrc_domain_ask_daemon(struct engine *engine, int file_fd, int oflags,
 			 (oflags & O_EXCL ? IPC_XRCD_EXCLUSIVE : 0u),
 	};
 	struct ipc_xrcd_open_reply reply;
-	int ret = ipc_call(&engine->client, &req, sizeof(req), &file_fd, 1, &reply, sizeof(reply));
+	int ret = engine_call(engine, &req, sizeof(req), file_fd, &reply, sizeof(reply));
 
 	if (!ret)
 		domain->id = reply.domain_id;
-	return ret == -ENODEV ? -EIO : ret;
+	return ret;
 }
 
 void xrc_domain_close(struct engine *engine, struct xrc_domain *domain)
@@ -64,7 +64,7 @@ void xrc_domain_close(struct engine *engine, struct xrc_domain *domain)
 	struct ipc_reply reply;
 
 	engine_assert_unlocked(engine);
-	(void)!ipc_call(&engine->client, &req, sizeof(req), NULL, 0, &reply, sizeof(reply));
+	(void)!engine_call(engine, &req, sizeof(req), -1, &reply, sizeof(reply));
 	free(domain);
 }
 

@@ -156,7 +156,7 @@ int xrc_remote_connect(struct engine *engine, uint32_t qpn)
 	int ret = engine_connect_peer(engine, xrc_slot_of(qpn));
 
 	engine_assert_unlocked(engine);
-	return ret == -ENOENT ? -EINVAL : ret == -ENODEV ? -EIO : ret;
+	return ret == -ENOENT ? -EINVAL : ret;
 }
 
 int xrc_remote_open(struct qp *handle, uint32_t qpn)

@@ -226,6 +226,20 @@ static void ibv_create_ah_fails_if_daemon_ends_during_wait(void **state)
 	fake.engine.is_fatal = false;
 }
 
+/* The engine thread has not received the end of the notices yet. */
+static void ibv_create_ah_fails_if_connection_is_lost(void **state)
+{
+	struct ibv_ah_attr attr = far_attr();
+
+	(void)state;
+	host.status = -ENODEV;
+	fake.engine.client.fd = -1;
+	assert_null_errno(ibv_create_ah(fake.pd, &attr), EIO);
+	/* The daemon knows no device for the route. */
+	fake.engine.client.fd = 0;
+	assert_null_errno(ibv_create_ah(fake.pd, &attr), ENODEV);
+}
+
 static void ibv_create_ah_resolves_link_local_only_with_roce_v2(void **state)
 {
 	struct ibv_ah_attr attr = far_attr();
@@ -368,6 +382,7 @@ int main(void)
 		TEST(ibv_create_ah_result_before_reply_is_used),
 		TEST(ibv_create_ah_waits_for_result),
 		TEST(ibv_create_ah_fails_if_daemon_ends_during_wait),
+		TEST(ibv_create_ah_fails_if_connection_is_lost),
 		TEST(ibv_create_ah_resolves_link_local_only_with_roce_v2),
 		TEST(ibv_create_ah_without_need_sends_no_request),
 		TEST(ibv_modify_qp_to_unreachable_peer_stays_in_init),

@@ -253,6 +253,12 @@ static void ibv_attach_mcast_daemon_error_is_returned(void **state)
 	asked.join_error = -EDQUOT;
 	assert_int_equal(ibv_attach_mcast(qp, &group, 0), EDQUOT);
 	assert_null(fake.engine.mcast);
+	asked.join_error = -ENODEV;
+	assert_int_equal(ibv_attach_mcast(qp, &group, 0), ENODEV);
+	fake.engine.client.fd = -1;
+	assert_int_equal(ibv_attach_mcast(qp, &group, 0), EIO);
+	fake.engine.client.fd = 0;
+	assert_null(fake.engine.mcast);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	/* No membership to leave. */
 	assert_int_equal(asked.leave, 0);

@@ -192,6 +192,7 @@ static void expect_death(void)
 {
 	assert_int_equal(connect_peer(), -ENODEV);
 	assert_int_equal(client.fd, -1);
+	assert_true(ipc_client_is_lost(&client));
 	assert_int_equal(connect_peer(), -ENODEV);
 }
 
