@@ -85,6 +85,29 @@ def times_name_steps_and_longest_tests():
     assert lines[3].endswith(", normal test-10 10 s"), lines[3]
 
 
+def second_run_has_only_the_failed_cases():
+    run, asked = load(), []
+    first = {"name": "usrdma:interop / interop-rxe", "result": "FAIL", "duration": 200,
+             "stdout": "ok 1 - a # 0.1 s\nnot ok 2 - b (1.5 s)\n#   Failure\nok 3 - c # SKIP\n1..3\n"}
+    second = {"name": first["name"], "result": "OK", "duration": 2, "stdout": "ok 1 - b (1.5 s) # 2.0 s\n1..1\n"}
+    others = [{"name": "usrdma:unit / base-timer", "result": "FAIL", "stdout": "not ok 1 - a\n", "duration": 1},
+              {"name": "usrdma:programs / programs-cm", "result": "TIMEOUT", "stdout": "ok 1 - a\n", "duration": 1}]
+
+    def run_meson(name, processes, wanted, shown):
+        asked.append((name, processes, wanted, shown))
+        return ([second] if wanted[0] == "interop-rxe" else [others.pop(0)]), ""
+
+    run.run_meson = run_meson
+    records = [first, *others]
+    with contextlib.redirect_stdout(io.StringIO()):
+        records, now_passed = run.run_again("normal", records, 3)
+    assert now_passed == [first["name"]], now_passed
+    assert [run.count(record) for record in records] == [(2, 0, 1), (0, 1, 0), (1, 1, 0)], records
+    assert [wanted for _, _, wanted, _ in asked] == [
+        ["interop-rxe", "--test-args", r"'^(b\ \(1\.5\ s\))$'"], ["base-timer"], ["programs-cm"]], asked
+    assert run.run_again("normal", [first, *records[1:]], 2) == ([first, *records[1:]], [])
+
+
 def fuzz_prints_targets():
     for arguments, status in ((["--help"], 0), (["nosuch"], 2), (["cm", "nosuch"], 2)):
         done = subprocess.run([os.path.join(ROOT, "tests", "fuzz", "run"), *arguments], stdout=subprocess.PIPE,
@@ -113,7 +136,8 @@ def soak_parts_are_documented():
 
 def main():
     cases = [unknown_suite_is_rejected, suite_of_another_build_is_rejected, progress_shows_steps_and_time,
-             times_name_steps_and_longest_tests, fuzz_prints_targets, make_lists_its_goals, soak_parts_are_documented]
+             times_name_steps_and_longest_tests, second_run_has_only_the_failed_cases, fuzz_prints_targets,
+             make_lists_its_goals, soak_parts_are_documented]
     print(f"1..{len(cases)}")
     failed = 0
     for number, case in enumerate(cases, 1):

@@ -84,7 +84,7 @@ static void qp_table_random_operations_match_array(void **state)
 			drop(low);
 		else if (random_below(&numbers, 1 + (uint32_t)step / 1000 % 8) == 0)
 			add(low);
-		if (step % 1000 == 0)
+		if (step % 8000 == 0)
 			expect_model();
 	}
 	expect_model();
