@@ -9,10 +9,10 @@ from tests.programs import versions
 from tests.programs.lab import EVERY, WIRE, check
 
 TRANSPORTS = ("rc_v,self", "ud_v,self", "rc_v,ud_v,self")
-# The transports of each side with which tests run in every size; the other ones run with the first size. A side that is
-# not listed with a transport here or below runs it only in tests/soak.
-EVERY_SIZE = {"lo": TRANSPORTS[:2], "wire0": TRANSPORTS[:1]}
-FIRST_SIZE = {"lo": TRANSPORTS[2:], "own0": TRANSPORTS[2:], "wire0": TRANSPORTS[1:2]}
+# The steps in which each side takes a test's sizes with each transport: 1, every size; 2, every second; 3, the first. A
+# side that has no step for a transport runs it only in tests/soak, which runs all in every size.
+STEPS = {"lo": {TRANSPORTS[0]: 1, TRANSPORTS[1]: 2}, "own0": {TRANSPORTS[2]: 3},
+         "wire0": {TRANSPORTS[0]: 2, TRANSPORTS[1]: 3}}
 
 # Each test of ucx_perftest with its message sizes: a size that fits a request, a size that is copied, a size that uses
 # the rendezvous protocol. Atomics use 4 or 8 bytes.
@@ -88,13 +88,13 @@ def body(lab, cases):
 def everything(lab, cases, side):
     where = side["name"]
     for transports in TRANSPORTS:
-        in_every_size = EVERY or transports in EVERY_SIZE.get(side["device"], ())
-        if not in_every_size and transports not in FIRST_SIZE[side["device"]]:
+        step = 1 if EVERY else STEPS[side["device"]].get(transports)
+        if not step:
             continue
         for test, sizes in TESTS.items():
             if test in FLUSHING and "rc_v" in transports and not versions.ucx_flushes_rc():
                 continue
-            for size in sizes if in_every_size and not lab.sanitized else sizes[:1]:
+            for size in sizes[::3 if lab.sanitized else step]:
                 cases.run(f"ucx_perftest {test}, {size} bytes, {transports}, {where}",
                           perftest, lab, side, transports, test, size)
         cases.run(f"ucx_perftest tag_lat, sleeping, {transports}, {where}",
