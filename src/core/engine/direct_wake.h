@@ -36,12 +36,16 @@ struct direct_wake {
 	atomic_uint
 		turns; /* of threads that were woken; the engine thread reads it without the lock */
 	unsigned int turns_seen;
-	unsigned int messages; /* for which direct wake-ups were possible or would have been */
+	/* received for CQs of external channels, also while direct wake-ups were off */
+	unsigned int messages;
 	unsigned int messages_seen;
 	uint64_t message_ns; /* when the engine thread last saw that there was a new one */
 	uint64_t check_ns;   /* of the last check of `unchecked` */
 	uint32_t channels;   /* the last assigned comp_channel.number */
-	/* from promise_begin() to the next event of this channel, or promise_end() */
+	/*
+	 * channel of the message that is being executed, whose sender promised the unit: from
+	 * promise_begin() to the next event of the channel, or promise_end()
+	 */
 	struct comp_channel *promised;
 	struct list_head unchecked; /* comp_channel.promise_node: a unit of these was promised */
 };
@@ -105,8 +109,9 @@ enum progress_input direct_wake_look(struct engine *engine);
 enum progress_input direct_wake_check(const struct engine *engine);
 
 /*
- * engine.progress has entered or left a state with direct wake-ups: peers see it. The second one
- * also checks promises. engine.lock held.
+ * Tell peers whether they may add units, after engine.progress has changed. direct_wake_end() also
+ * adds the promised units that are missing; it is also called while direct wake-ups are off.
+ * engine.lock held.
  */
 void direct_wake_begin(struct engine *engine);
 void direct_wake_end(struct engine *engine);

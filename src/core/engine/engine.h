@@ -183,7 +183,10 @@ static inline void shard_used(struct shard *shard)
 			      memory_order_relaxed);
 }
 
-/* All lists of the engine, and no standby set; those of a transport are its own. */
+/*
+ * Initializes the engine's lists, and marks the standby set as not open. Each transport initializes
+ * its own lists.
+ */
 static inline void engine_init_lists(struct engine *engine)
 {
 	list_init(&engine->tables.contexts);

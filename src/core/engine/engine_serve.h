@@ -59,9 +59,9 @@ void engine_serve_set_external(struct engine *engine, struct comp_channel *chann
 bool engine_serve_may_spin_alone(const struct engine *engine);
 
 /*
- * Its thread spins now: no peer needs to wake this process, and the engine thread does not wait for
- * messages, but ticks. This continues after the spin, until the second function, a tick without a
- * spin, or another thread that waits ends it. Both: engine.lock held.
+ * The calling thread begins a lone spin: doorbells are stopped, and the engine thread ticks. The
+ * state continues after the spin, until engine_serve_end_spin_alone(), a tick without a spin, or
+ * another thread that waits. Both: engine.lock held.
  */
 void engine_serve_spin_alone(struct engine *engine);
 void engine_serve_end_spin_alone(struct engine *engine);

@@ -20,7 +20,10 @@ struct progress_now {
 	/* channels whose application waits by other means than ibv_get_cq_event() */
 	unsigned int external_channels;
 	unsigned int external_waits; /* threads that wait by other means (usrdma_wait_begins()) */
-	/* a thread has begun or ended serving or a spin since the last turn of the engine thread */
+	/*
+	 * a thread has begun or ended serving, a spin or an external wait since the last turn of
+	 * the engine thread
+	 */
 	bool has_changed;
 };
 

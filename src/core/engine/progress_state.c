@@ -400,7 +400,7 @@ static const char *const input_names[] = {
 	[PROGRESS_IN_WILL_BLOCK] = "will block",
 	[PROGRESS_IN_SERVER_ENTERS] = "server enters",
 	[PROGRESS_IN_SERVER_LEAVES] = "server leaves",
-	[PROGRESS_IN_LAST_SERVER_LEAVES] = "last server leaves, external waits",
+	[PROGRESS_IN_LAST_SERVER_LEAVES] = "last server leaves, something external",
 	[PROGRESS_IN_SERVE_SPIN_BEGINS] = "serve spin begins",
 	[PROGRESS_IN_SERVE_SPIN_ENDS] = "serve spin ends",
 	[PROGRESS_IN_LONE_SPIN_BEGINS] = "lone spin begins",
@@ -413,12 +413,12 @@ static const char *const input_names[] = {
 	[PROGRESS_IN_TICK_UNPOLLED] = "tick, not polled",
 	[PROGRESS_IN_TURN_SERVED] = "turn, threads serve, changed",
 	[PROGRESS_IN_TURN_SERVED_LONG] = "turn, threads serve, unchanged",
-	[PROGRESS_IN_TURN_LEFT] = "turn, no thread serves, changed",
+	[PROGRESS_IN_TURN_LEFT] = "turn, none serves, nothing external, changed",
 	[PROGRESS_IN_TURN_ALONE] = "turn, one external channel, changed",
 	[PROGRESS_IN_TURN_ELSEWHERE] = "turn, other",
 	[PROGRESS_IN_WAKES_NEW] = "a new message",
-	[PROGRESS_IN_WAKES_PENDING] = "none lately, but pending",
-	[PROGRESS_IN_WAKES_OVER] = "none, and nothing pending",
+	[PROGRESS_IN_WAKES_PENDING] = "no new message, but pending",
+	[PROGRESS_IN_WAKES_OVER] = "no new message, nothing pending",
 	[PROGRESS_IN_DAEMON_LOST] = "daemon lost",
 	[PROGRESS_IN_FORKED] = "fork, in the child",
 };
@@ -426,8 +426,14 @@ static_assert(COUNT(input_names) == PROGRESS_IN_COUNT, "every input has a name")
 
 /* By the number of the bit. */
 static const char *const action_names[] = {
-	"wake the thread",     "stop doorbells",    "request doorbells", "begin direct wake-ups",
-	"end direct wake-ups", "look for messages", "check promises",	 "never",
+	"wake the engine thread",
+	"stop doorbells",
+	"request doorbells",
+	"begin direct wake-ups",
+	"end direct wake-ups, check units",
+	"new message or promise?",
+	"promise?",
+	"never",
 };
 static_assert(COUNT(action_names) == PROGRESS_ACTIONS, "every action has a name");
 static_assert(PROGRESS_DO_NEVER == 1 << (PROGRESS_ACTIONS - 1), "the last action");

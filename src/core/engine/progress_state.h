@@ -16,7 +16,10 @@ enum progress_state {
 	PROGRESS_NONE,	 /* the engine has no thread yet */
 	PROGRESS_ENDED,	 /* the daemon was lost, or the process is the child of a fork() */
 	PROGRESS_THREAD, /* the engine thread waits for all descriptors */
-	/* direct wake-ups are on (core/engine/direct_wake.h): the same, for one tick */
+	/*
+	 * direct wake-ups are on (core/engine/direct_wake.h): the engine thread waits for all
+	 * descriptors for one tick
+	 */
 	PROGRESS_WAKES,
 	/* threads serve, or stopped lately (core/engine/engine_serve.h): the engine thread ticks */
 	PROGRESS_TICKS,
@@ -60,12 +63,12 @@ enum progress_input {
 	PROGRESS_IN_TICK_UNPOLLED, /* no thread has */
 	/*
 	 * The end of a turn that leaves no work; the first one that applies. "Changed": a thread
-	 * has begun or ended serving or a spin since the last turn.
+	 * has begun or ended serving, a spin or an external wait since the last turn.
 	 */
 	PROGRESS_IN_TURN_SERVED,      /* threads serve, changed */
 	PROGRESS_IN_TURN_SERVED_LONG, /* threads serve, unchanged */
-	PROGRESS_IN_TURN_LEFT,	/* changed; no thread serves, and the application waits nowhere */
-	PROGRESS_IN_TURN_ALONE, /* changed; the application waits where a thread may spin alone */
+	PROGRESS_IN_TURN_LEFT,	      /* changed; no thread serves, and nothing is external */
+	PROGRESS_IN_TURN_ALONE, /* changed; one channel is external, whose thread may spin alone */
 	PROGRESS_IN_TURN_ELSEWHERE, /* any other turn */
 	/* answers to PROGRESS_DO_LOOK and PROGRESS_DO_CHECK */
 	PROGRESS_IN_WAKES_NEW,	   /* a message for which direct wake-ups are possible */
@@ -91,7 +94,7 @@ enum progress_action {
 	 */
 	PROGRESS_DO_END_WAKES = 1 << 4,
 	PROGRESS_DO_LOOK = 1 << 5,  /* which PROGRESS_IN_WAKES_*? */
-	PROGRESS_DO_CHECK = 1 << 6, /* PENDING if a promised unit was not checked, or OVER? */
+	PROGRESS_DO_CHECK = 1 << 6, /* is a promised unit unchecked? PENDING or OVER */
 	PROGRESS_DO_NEVER = 1 << 7, /* the input does not occur in this state */
 };
 #define PROGRESS_ACTIONS 8

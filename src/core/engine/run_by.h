@@ -11,13 +11,11 @@
 enum run_by {
 	RUN_BY_CALL,	/* any call of the application */
 	RUN_BY_REPLIER, /* a thread that will poll again or reply soon */
-	/*
-	 * a thread that waits for the descriptors before or after it (core/engine/engine_serve.h)
-	 */
+	/* a thread that serves: it waits for the descriptors between its runs */
 	RUN_BY_SERVER,
 	RUN_BY_SERVER_REPLIER, /* such a thread before it returns to the application */
 	RUN_BY_THREAD,	       /* a turn of the engine thread */
-	RUN_BY_LATE_THREAD,    /* one that ends waits for a reply */
+	RUN_BY_LATE_THREAD,    /* a turn that sends the acknowledgements that waited for a reply */
 	RUN_BY_CATCH_UP,       /* engine_catch_up() */
 };
 

@@ -60,7 +60,10 @@ void doorbell_ring_late(struct engine *engine, struct doorbell *doorbell);
 /* As engine_wake(), when the calling thread releases engine.lock. engine.lock held. */
 void engine_wake_late(struct engine *engine);
 
-/* In the child of a fork(): removes what the parent has not woken yet. The parent wakes it. */
+/*
+ * In the child of a fork(): empties engine.wakes. The parent rings these doorbells and wakes its
+ * engine thread.
+ */
 void wakes_forget(struct engine *engine);
 
 /*
