@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/probe.h"
 #include "config.h"
+#include "daemon/activation.h"
 #include "daemon/cma.h"
 #include "daemon/fault_user.h"
 #include "daemon/guardian.h"
@@ -23,6 +24,7 @@
 #include "daemon/server.h"
 #include "daemon/start.h"
 #include "daemon/user_log.h"
+#include "ipc/msg.h"
 
 #define IDLE_SECONDS_DEFAULT 10
 #define IDLE_SECONDS_MAX     (365l * 24 * 3600)
@@ -228,6 +230,21 @@ err_signals:
 	return error;
 }
 
+/* The socket with the daemon's name: that of a service manager, or a new one. Or -errno. */
+static int main_listen(void)
+{
+	int fd = activation_socket();
+	int error;
+
+	if (fd == -ENOENT)
+		return server_bind();
+	error = fd < 0 ? fd : server_adopt(fd);
+	if (error == -EINVAL)
+		log_user("the service manager passed another descriptor than one socket with "
+			 "ListenSequentialPacket=@" IPC_NAME);
+	return error ? error : fd;
+}
+
 /*
  * Binds the socket name, serves, and closes the name last: when another daemon can bind the name,
  * this daemon has released everything else.
@@ -235,7 +252,7 @@ err_signals:
 static int main_serve(const struct options *options, int report_fd)
 {
 	static struct daemon daemon;
-	int listen_fd = server_bind();
+	int listen_fd = main_listen();
 	int error;
 
 	probe_init();

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <json-c/json.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/random.h>
@@ -88,6 +89,35 @@ int server_bind(void)
 	}
 	close(fd);
 	return error;
+}
+
+/* Whether the socket has the daemon's name, type and no peer. */
+static bool server_owns_name(int fd)
+{
+	struct sockaddr_un addr, own;
+	socklen_t own_len = server_address(&own), len = sizeof(addr), type_len = sizeof(int);
+	int type = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len) || type != SOCK_SEQPACKET ||
+	    getsockname(fd, (struct sockaddr *)&addr, &len))
+		return false;
+	return len == own_len && !memcmp(&addr, &own, len);
+}
+
+int server_adopt(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || !server_owns_name(fd))
+		return -EINVAL;
+	/*
+	 * listen() makes this process the peer of later clients (SO_PEERCRED in unix(7)). Clients
+	 * that have connected before see the service manager.
+	 */
+	if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC) ||
+	    listen(fd, BACKLOG))
+		return -errno;
+	return 0;
 }
 
 static uid_t uid_of(int fd)

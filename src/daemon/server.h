@@ -93,6 +93,12 @@ struct server {
  */
 int server_bind(void) __attribute__((warn_unused_result));
 
+/*
+ * Uses a socket that another process bound to the daemon's name, and listens. 0; -EINVAL: another
+ * socket; or -errno.
+ */
+int server_adopt(int fd) __attribute__((warn_unused_result));
+
 /* Starts serving on the socket, which the caller closes. */
 int server_start(struct server *server, uv_loop_t *loop, int listen_fd, uint64_t idle_ms)
 	__attribute__((warn_unused_result));

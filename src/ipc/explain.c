@@ -65,7 +65,7 @@ void ipc_explain_other_user(const struct ucred *daemon)
 
 	log_at(level,
 	       "the RDMA daemon of this machine (pid %ld) belongs to uid %u and serves only that user: stop that "
-	       "daemon, and start one as root for all users (systemctl enable --now usrdmad, if it is installed; "
+	       "daemon, and start one as root for all users (systemctl enable --now usrdmad.socket, if it is installed; "
 	       "else usrdmad --foreground --idle-seconds 0)",
 	       (long)daemon->pid, (unsigned int)daemon->uid);
 }

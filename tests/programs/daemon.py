@@ -4,9 +4,11 @@
 import errno
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
+import sys
 
 from tests.programs import lab as laboratory
 from tests.programs import wire
@@ -93,6 +95,56 @@ def not_served():
     return None, "refused"
 
 
+# What systemd does for a socket unit: the descriptor is number 3, and LISTEN_PID is the process ID of the daemon.
+ACTIVATE = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.environ['LISTEN_PID'] = str(os.getpid()); " \
+           "os.execv(sys.argv[2], sys.argv[2:])"
+
+
+def activated(lab, name, kind=socket.SOCK_SEQPACKET, number="1"):
+    """Listens as a socket unit does. Returns the socket and a function that starts the daemon with it."""
+    listener = socket.socket(socket.AF_UNIX, kind)
+    listener.bind(name)
+    listener.listen(32)
+
+    def start():
+        return subprocess.Popen([sys.executable, "-c", ACTIVATE, str(listener.fileno()),
+                                 os.path.join(lab.tree, "usrdmad"), "--foreground"], pass_fds=[listener.fileno()],
+                                stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                env={**lab.env, "LISTEN_FDS": number, "LISTEN_FDNAMES": "usrdmad.socket"})
+    return listener, start
+
+
+def daemon_is_started_by_socket_activation(lab):
+    """A client that connected before the daemon runs is served, also clients of other users and a program that starts
+    no daemon of its own. When the daemon has ended, the socket starts another one."""
+    listener, start = activated(lab, wire.NAME)
+    with listener:
+        for _ in range(2):
+            client = lab.start("ibv_devices", **({"user": OTHER_UID} if lab.drops else {}))
+            wait_until(lambda: select.select([listener], [], [], 0)[0], lab.seconds(20), "the client's connection")
+            process = start()
+            try:
+                check("lo" in client.finish(lab.seconds(20)), client.story())
+                check(json.loads(usrdma(lab, "status", "--json")[1])["daemon"]["pid"] == process.pid, "another daemon")
+                check(len(lab.daemons()) == 1, "a second daemon")
+            finally:
+                process.terminate()
+                err = process.communicate(timeout=lab.seconds(20))[1]
+            check(process.returncode == 0, err)
+    check(not is_listening(), "the name is still taken")
+
+
+def daemon_other_activated_socket_fails(lab):
+    """The daemon does not serve on a socket with another name or type, and none of several sockets."""
+    other = b"\0another"
+    for name, kind, number in ((other, socket.SOCK_SEQPACKET, "1"), (wire.NAME, socket.SOCK_STREAM, "1"),
+                               (other, socket.SOCK_SEQPACKET, "2"), (other, socket.SOCK_SEQPACKET, "")):
+        listener, start = activated(lab, name, kind, number)
+        with listener, start() as process:
+            err = process.communicate(timeout=lab.seconds(20))[1]
+            check(process.returncode == 1 and "ListenSequentialPacket=@usrdmad" in err, f"{name} {number}: {err}")
+
+
 def daemon_of_another_user_is_refused(lab):
     """The library refuses a daemon of another user with a message that names the remedy. The daemon would refuse the
     client, too."""
@@ -100,7 +152,7 @@ def daemon_of_another_user_is_refused(lab):
         status, _, err = usrdma(lab, "status", uid=OTHER_UID)
         check(status != 0, "served")
         line = err.splitlines()[0]
-        check(f"uid {UID_NOBODY}" in line and "systemctl enable --now usrdmad" in line and "stop that daemon" in line,
+        check(f"uid {UID_NOBODY}" in line and "systemctl enable --now usrdmad.socket" in line and "stop that daemon" in line,
               line)
         # Several calls of ucmatose try to connect to the daemon.
         program = lab.start("ucmatose", user=OTHER_UID)
@@ -296,6 +348,7 @@ def body(lab, cases):
     why_not = {**dict.fromkeys(with_root, None if lab.drops and lab.isolated else "needs root"),
                devices_without_daemon_raise_error_of_pyverbs: None if os.path.exists(PYVERBS) else "no pyverbs"}
     for case in (daemon_without_clients_exits, daemon_sigterm_exits_with_status_0, daemon_second_instance_fails,
+                 daemon_is_started_by_socket_activation, daemon_other_activated_socket_fails,
                  daemon_other_version_is_reported, daemon_other_version_without_clients_is_replaced,
                  daemon_end_leaves_no_files, devices_without_daemon_are_explained_once,
                  devices_without_daemon_raise_error_of_pyverbs, *with_root):

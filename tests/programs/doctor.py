@@ -30,7 +30,7 @@ def doctor_reports_daemon_of_another_user(lab):
             status, out, _ = usrdma(lab, "doctor", uid=uid)
             check(status == 1 and f"problem  the daemon belongs to uid {UID_NOBODY} and serves only that user (pid "
                   f"{process.pid})\n         try: " in out and "\n1 problem, " in out, out)
-            check(f"kill {process.pid}" in out and "systemctl enable --now usrdmad" in out, out)
+            check(f"kill {process.pid}" in out and "systemctl enable --now usrdmad.socket" in out, out)
             check(("ask root to run: " in out) == (uid != 0), out)
             for text in ("no device", "device lo", "UDP port 4791", "ip link set", "usrdmad --foreground", "?"):
                 check(text not in out, f"{text}: {out}")

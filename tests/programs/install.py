@@ -26,6 +26,7 @@ WANTED = [
     "lib/pkgconfig/usrdma/libibverbs.pc",
     "lib/pkgconfig/usrdma/librdmacm.pc",
     "lib/systemd/system/usrdmad.service",
+    "lib/systemd/system/usrdmad.socket",
     "share/bash-completion/completions/usrdma",
     "share/zsh/site-functions/_usrdma",
     "share/fish/vendor_completions.d/usrdma.fish",
@@ -207,15 +208,16 @@ def cmake_finds_it(lab, prefix):
 
 
 def unit_of_a_user(lab):
-    """With a prefix in the home directory, the only unit is that of the user's service manager."""
+    """With a prefix in the home directory, the only units are those of the user's service manager."""
     build, prefix = os.path.join(lab.scratch, "build"), os.path.join(lab.scratch, "home", ".local")
     done = subprocess.run(["meson", "setup", "--prefix=" + prefix, "-Dtests=disabled", build, SOURCE],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     check(done.returncode == 0, done.stdout)
     shown = subprocess.run(["meson", "introspect", "--installed", build], stdout=subprocess.PIPE, text=True, check=True)
-    units = {file: place for file, place in json.loads(shown.stdout).items() if file.endswith(".service")}
-    check(list(units.values()) == [os.path.join(prefix, "share/systemd/user/usrdmad.service")], f"{units}")
-    with open(next(iter(units)), encoding="utf-8") as text:
+    units = {file: place for file, place in json.loads(shown.stdout).items() if file.endswith((".service", ".socket"))}
+    places = [os.path.join(prefix, "share/systemd/user/usrdmad") + kind for kind in (".service", ".socket")]
+    check(sorted(units.values()) == places, f"{units}")
+    with open(min(units, key=units.get), encoding="utf-8") as text:
         unit_text = text.read()
     check(f'ExecStart="{prefix}/libexec/usrdma/usrdmad"' in unit_text and "ProtectHome" not in unit_text, unit_text)
 

@@ -35,7 +35,7 @@ static void say_not_served(struct doctor *doctor)
 	} else if (daemon->error == -EACCES) {
 		snprintf(
 			mend, sizeof(mend),
-			"%skill %ld; systemctl enable --now usrdmad, whose daemon serves all users",
+			"%skill %ld; systemctl enable --now usrdmad.socket, whose daemon serves all users",
 			geteuid() == 0 ? "" : "ask root to run: ", (long)daemon->pid);
 		doctor_say(doctor, DOCTOR_PROBLEM, mend,
 			   "the daemon belongs to uid %u and serves only that user (pid %ld)",
