@@ -168,15 +168,14 @@ def bundle(tree, root):
 
 
 def licence_of(library, root):
-    """The package of Debian that has this file, and the path of its copyright file."""
-    for listing in glob.glob(os.path.join(root, "var/lib/dpkg/info/*.list")):
-        with open(listing, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-        if any(os.path.basename(line) == os.path.basename(library) and
-               os.path.realpath(os.path.join(root, line.lstrip("/"))) == library for line in lines):
-            package = os.path.basename(listing)[:-len(".list")].partition(":")[0]
-            path = os.path.join(root, "usr/share/doc", package, "copyright")
-            if os.path.exists(path):
-                return package, path
-    raise elf.Unsuitable(f"no package of Debian below {root} has {library} and a copyright file: a wheel with the "
-                         "library must contain its licence")
+    """
+    The package of Debian that contains a library, and the path of its copyright file. The name of the package follows
+    from the soname (Debian Policy §8.1); t64 marks the transition to 64-bit times.
+    """
+    name, _, number = elf.dynamic(library).soname.partition(".so.")
+    for package in (f"{name}{number}", f"{name}-{number}", f"{name}{number}t64", f"{name}-{number}t64"):
+        path = os.path.join(root, "usr/share/doc", package, "copyright")
+        if os.path.exists(path):
+            return package, path
+    raise elf.Unsuitable(f"{os.path.join(root, 'usr/share/doc')} has no copyright file of a package of Debian for "
+                         f"{library}: a wheel with the library must contain its licence")

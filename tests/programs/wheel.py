@@ -149,8 +149,8 @@ def in_venv(lab, wheel):
 
 
 def body(lab, cases):
-    if not os.path.isdir("/var/lib/dpkg/info"):
-        cases.skip("the wheel", "the licences of the libraries are found on Debian only")
+    if lab.sanitized or not os.path.exists("/etc/debian_version"):
+        cases.skip("the wheel", "licences of libraries are those of Debian, and a wheel has no sanitizer")
         return
     wheel = pack(lab, "wheel", "--build", BUILD)
     contents = os.path.join(lab.scratch, "contents")
