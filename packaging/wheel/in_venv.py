@@ -175,13 +175,35 @@ def namespace(text):
     return re.search(r"namespace (net:\[\d+\])", text)[1]
 
 
-def runs_tests(venv, *options):
+def pytest(venv, *options, prefix=()):
+    """Runs TESTS, of which one fails; returns the report."""
     with open(os.path.join(venv.scratch, "test_devices.py"), "w", encoding="ascii") as file:
         file.write(TESTS)
-    text = venv.run("python", "-m", "pytest", "-p", "no:cacheprovider", "-rA", *options, "test_devices.py", status=1)
+    command = [os.path.join(venv.where, "bin", "python"), "-m", "pytest", "-p", "no:cacheprovider", "-rA"]
+    text = venv.run(*prefix, *command, *options, "test_devices.py", status=1)
     check(re.search(r"1 failed, \d+ passed", text) and "FAILED test_devices.py::test_reports_why" in text, text)
     check(re.search(r"-+ usrdma why -+\nconnection to 127\.0\.0\.1:7998 rejected: .*\n +when: ", text), text)
+    return text
+
+
+def runs_tests(venv, *options):
+    text = pytest(venv, *options)
     check((namespace(text) != os.readlink("/proc/self/ns/net")) == bool(options) or "permits no" in text, text)
+
+
+# Enters a user namespace in which the kernel creates no further namespace, and executes its arguments.
+WITHOUT_NAMESPACES = """
+echo 0 > /proc/sys/user/max_user_namespaces && echo 0 > /proc/sys/user/max_net_namespaces && exec "$0" "$@"
+"""
+
+
+def runs_tests_without_namespaces(venv, *options):
+    prefix = ("unshare", "--map-root-user", "sh", "-c", WITHOUT_NAMESPACES)
+    if subprocess.run([*prefix, "true"], stderr=subprocess.DEVNULL, check=False, env=venv.env).returncode != 0:
+        return "no user namespace"
+    text = pytest(venv, *options, prefix=prefix)
+    check("permits no network namespace" in text and namespace(text) == os.readlink("/proc/self/ns/net"), text)
+    return None
 
 
 def processes_of_tests(venv):
@@ -218,7 +240,10 @@ def main():
                 ("pip installs the wheel", installs), ("the command runs programs", runs_programs),
                 ("the command replaces the process of Python", replaces_python),
                 ("a program can be compiled", compiles), ("the fixture of pytest", runs_tests),
-                ("the option --usrdma of pytest", runs_tests, "--usrdma"), ("no daemon is left", ends_daemon),
+                ("the option --usrdma of pytest", runs_tests, "--usrdma"),
+                ("the fixture without a namespace", runs_tests_without_namespaces),
+                ("the option --usrdma without a namespace", runs_tests_without_namespaces, "--usrdma"),
+                ("no daemon is left", ends_daemon),
                 ("pip removes all files", uninstalls)):
             try:
                 skipped = test(venv, *options)
