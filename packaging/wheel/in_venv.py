@@ -20,6 +20,7 @@ SECONDS = 120
 TESTS = '''
 import ctypes
 import os
+import sys
 
 import pytest
 
@@ -40,6 +41,29 @@ def test_reports_why(usrdma):
 
 def test_reports_nothing_of_earlier_tests(usrdma):
     assert usrdma.why() == ""
+
+
+REPEATS = """
+import ctypes
+libibverbs = ctypes.CDLL("libibverbs.so.1")
+for name in ("ibv_get_device_list", "ibv_open_device", "ibv_alloc_pd", "ibv_create_cq", "ibv_reg_mr"):
+    getattr(libibverbs, name).restype = ctypes.c_void_p
+devices = libibverbs.ibv_get_device_list(None)
+context = ctypes.c_void_p(libibverbs.ibv_open_device(ctypes.cast(devices, ctypes.POINTER(ctypes.c_void_p))[0]))
+pd = ctypes.c_void_p(libibverbs.ibv_alloc_pd(context))
+memory = ctypes.create_string_buffer(64)
+REMOTE_WRITE = 2
+for _ in range(3):
+    assert not libibverbs.ibv_create_cq(context, 1 << 30, None, None, 0)
+    assert not libibverbs.ibv_reg_mr(pd, memory, ctypes.c_size_t(64), REMOTE_WRITE)
+"""
+
+
+def test_joins_repeated_failures(usrdma):
+    done = usrdma.run([sys.executable, "-c", REPEATS])
+    assert done.returncode == 0, done
+    text = usrdma.why()
+    assert text.startswith("ibv_reg_mr() failed with EINVAL") and text.count("  when:  ") == 2, text
 
 
 def ping(usrdma, port):

@@ -6,6 +6,7 @@ The fixture `usrdma` runs programs. With the option --usrdma, the test process i
 marker usrdma_fault injects faults for one test. The report of a failed test contains the output of `usrdma why`.
 """
 
+import calendar
 import contextlib
 import json
 import os
@@ -22,6 +23,8 @@ from usrdma import _namespace, program
 
 HELPER = os.path.abspath(_namespace.__file__)
 COMMAND_SECONDS = 60
+# The time of a failure in the output of `usrdma why`.
+WHEN = re.compile(r"(?m)^  when:  (\d+)-(\d+)-(\d+) (\d+):(\d+):(\d+)\.(\d+)$")
 
 
 class Unavailable(Exception):
@@ -93,12 +96,17 @@ def is_inside():
     return _namespace.VARIABLE in os.environ
 
 
+def milliseconds(when):
+    """The time since 1970 of a match of WHEN."""
+    return calendar.timegm(tuple(map(int, when[:6]))) * 1000 + int(when[6])
+
+
 class Devices:
     """What the fixture `usrdma` provides."""
 
     def __init__(self, session):
         self._session = session
-        self._since_ns = time.time_ns()
+        self._since_ms = time.time_ns() // 1000000
         self._programs = []
         self._has_faults = False
 
@@ -129,11 +137,12 @@ class Devices:
         self._programs.append(started)
         return started
 
-    def command(self, *words, stdin=None):
-        """Runs the command `usrdma` with these arguments, and returns its standard output."""
-        options = self._options({"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL})
+    def command(self, *words, **options):
+        """Runs the command `usrdma` with these arguments and the options of subprocess.run(); returns its output."""
+        if "input" not in options:
+            options.setdefault("stdin", subprocess.DEVNULL)
         done = subprocess.run([*self._session.prefix(), program(), *words], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, timeout=COMMAND_SECONDS, **options)
+                              stderr=subprocess.PIPE, timeout=COMMAND_SECONDS, **self._options(options))
         if done.returncode != 0:
             raise RuntimeError(f"usrdma {' '.join(words)}: exit status {done.returncode}: {done.stderr.strip()}")
         return done.stdout
@@ -150,8 +159,9 @@ class Devices:
 
     def why(self):
         """Returns the explanations of `usrdma why` for the failures since the start of the test."""
-        causes = [json.loads(line) for line in self.command("why", "--last", "0", "--json").splitlines()]
-        number = sum(cause["first"]["time_ns"] >= self._since_ns for cause in causes)
+        # The newest explanations come first. JSON has more of them, because only the text joins repeated failures.
+        text = self.command("why", "--last", "0", env=dict(os.environ, TZ="UTC0"))
+        number = sum(milliseconds(when) >= self._since_ms for when in WHEN.findall(text))
         text = self.command("why", "--last", str(number)) if number else ""
         return re.sub(r"(?m)^\d+ older: .*$", "", text).strip()
 
