@@ -11,6 +11,7 @@
  */
 int command_completion(int argc, char **argv);
 int command_doctor(int argc, char **argv);
+int command_env(int argc, char **argv);
 int command_fault(int argc, char **argv);
 int command_man(int argc, char **argv);
 int command_run(int argc, char **argv);

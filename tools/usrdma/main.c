@@ -15,6 +15,7 @@ struct command {
 static const struct command commands[] = {
 	{"completion", command_completion},
 	{"doctor", command_doctor},
+	{"env", command_env},
 	{"fault", command_fault},
 	{"man", command_man},
 	{"run", command_run},
