@@ -28,6 +28,22 @@ const struct help_command help_commands[] = {
 		.values = "--format --device",
 	},
 	{
+		.name = "enable",
+		.usage = "enable [--sysfs] [--root DIR] [--force]\n",
+		.text = "As root: all programs of this machine, or of the image in DIR, use usrdma without usrdma run.\n"
+			"--sysfs: all programs also find the devices in /sys, by /etc/ld.so.preload.\n"
+			"--force: also if the machine has RDMA adapters, which programs then cannot use.\n",
+		.words = "--sysfs --root --force",
+		.values = "--root",
+	},
+	{
+		.name = "disable",
+		.usage = "disable [--root DIR]\n",
+		.text = "As root: removes what usrdma enable wrote.\n",
+		.words = "--root",
+		.values = "--root",
+	},
+	{
 		.name = "status",
 		.usage = "status [--json | --prometheus]\n",
 		.text = "Shows the devices with their addresses (GIDs), the processes that use them, their\n"
