@@ -58,7 +58,7 @@ class Image:
         self.lab = lab
         self.root = os.path.join(lab.scratch, f"image{lab.count()}")
         self.libraries = self.path(LIBRARIES)
-        shutil.copytree(staging, self.root, symlinks=True)
+        shutil.copytree(staging, self.root, symlinks=True, ignore=shutil.ignore_patterns("share", "include", "bin"))
         os.chmod(self.root, 0o755)
         library = system_library()
         write(self.path("etc/ld.so.conf"), INCLUDE)
@@ -182,6 +182,15 @@ def enable_refuses_libraries_that_others_can_change(lab, staging):
     os.symlink("/home/user/libibverbs.so.1", os.path.join(image.libraries, "libmore.so.1"))
     check(f"/home/user belongs to uid {OTHER_UID}" in image.run("enable", status=1), "a link to a user's file")
     os.unlink(os.path.join(image.libraries, "libmore.so.1"))
+    other = image.path("usr/local/lib/usrdmad")
+    write(other, "")
+    os.chown(other, OTHER_UID, OTHER_UID)
+    check(f"/usr/local/lib/usrdmad belongs to uid {OTHER_UID}" in image.run("enable", status=1), "another daemon")
+    os.unlink(other)
+    kept = os.path.join(lab.scratch, "usrdmad")
+    shutil.move(daemon, kept)
+    check("the daemon, /usr/local/libexec/usrdma/usrdmad, does not exist" in image.run("enable", status=1), "no daemon")
+    shutil.move(kept, daemon)
     check(image.files() == before, f"{image.files()}")
     image.run("enable")
 
@@ -252,7 +261,7 @@ def programs_of_an_enabled_machine_have_devices(lab, staging):
         true""")
     enabled, disabled = text.split("removed /etc/ld.so.conf.d", 1)
     check(re.search(r"^ *lo\s+[0-9a-f]{16}$", enabled, re.M) and "\nusrdma\n" in enabled, text)
-    check(enabled.count("ping data: rdma-ping-") == 3, text)
+    check(enabled.count("ping data: rdma-ping-") == 3 and "'usrdma run' starts" not in enabled, text)
     check(re.search(rf"^ok +enabled: all programs of this machine use the libraries of {LIBRARIES}$", enabled,
                     re.M) and "ok       enabled: all programs find the devices in /sys\n" in enabled, text)
     check(not re.search(r"^ *lo\s", disabled, re.M) and "No such file or directory" in disabled and

@@ -14,8 +14,8 @@
 #include "enable.h"
 #include "run_variables.h"
 
-#define CLASS  "/sys/class/infiniband"
-#define DAEMON "/libexec/usrdma/usrdmad"
+#define CLASS	    "/sys/class/infiniband"
+#define DAEMON_NAME "usrdmad"
 
 /* What node_desc of a device of usrdma contains (sysfs/tree.c). */
 #define OWN_DESCRIPTION "usrdma\n"
@@ -87,20 +87,42 @@ static bool trust_target(const char *dir, const char *name)
 	return trust_path(real);
 }
 
-/* The daemon that the libraries start (ipc/spawn.c), with the rights of the program. */
+/* Whether the file does not exist, or is trusted; counts those that exist. */
+static bool trust_if_there(const char *dir, const char *name, unsigned int *count)
+{
+	char path[PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path) ||
+	    access(path, F_OK))
+		return true;
+	(*count)++;
+	return trust_target(dir, name);
+}
+
+/*
+ * The daemon, which the libraries start with the rights of the program: each path where they search
+ * it (ipc/spawn.c).
+ */
 static bool trust_daemon(const char *dir)
 {
-	char path[PATH_MAX], above[PATH_MAX];
+	unsigned int count = 0;
+	char above[PATH_MAX];
 	char *slash;
 
 	snprintf(above, sizeof(above), "%s", dir);
 	while ((slash = strrchr(above, '/'))) {
 		*slash = '\0';
-		if (snprintf(path, sizeof(path), "%s" DAEMON, above) < (int)sizeof(path) &&
-		    !access(path, X_OK))
-			return trust_target(above, DAEMON + 1);
+		if (!trust_if_there(above, DAEMON_NAME, &count) ||
+		    !trust_if_there(above, "libexec/usrdma/" DAEMON_NAME, &count))
+			return false;
 	}
-	return trust_target("", USRDMA_INSTALLED_DAEMON + 1);
+	if (!trust_if_there("", USRDMA_INSTALLED_DAEMON + 1, &count))
+		return false;
+	if (!count)
+		fprintf(stderr,
+			"usrdma: enable: the daemon, " USRDMA_INSTALLED_DAEMON
+			", does not exist; install usrdma completely, for example with 'make install'\n");
+	return count > 0;
 }
 
 bool enable_is_trusted(const char *dir)
