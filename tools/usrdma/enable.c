@@ -58,7 +58,7 @@ static int enable_parse(struct enable_request *request, int argc, char **argv,
 	}
 	if (option != -1 || optind < argc) {
 		fprintf(stderr,
-			"usrdma: %s: unknown option or argument '%s'; try 'usrdma %s --help'\n",
+			"usrdma: %s: unknown option or argument, or an option without a value: '%s'; try 'usrdma %s --help'\n",
 			argv[0], argv[option != -1 ? optind - 1 : optind], argv[0]);
 		return EXIT_USAGE;
 	}

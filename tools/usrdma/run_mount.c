@@ -34,7 +34,7 @@ static int mount_refused(const char *what, const char *object, int error)
 	if (error == -ENOSPC)
 		mend = "the limit of namespaces is reached: sysctl user.max_user_namespaces";
 	else if (error == -ENOENT || error == -ENOTDIR)
-		mend = "mount sysfs on /sys";
+		mend = "mount sysfs on /sys, and proc on /proc";
 	else if (error == -ENOSYS || error == -EINVAL)
 		mend = "the kernel lacks user namespaces, or a sandbox does not permit them: run the "
 		       "command as root";
