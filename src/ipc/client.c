@@ -79,6 +79,7 @@ static int peer_check(struct ipc_client *client, enum ipc_role role)
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 	uid_t own = geteuid();
+	bool is_known;
 
 	if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
 		return -errno;
@@ -87,19 +88,19 @@ static int peer_check(struct ipc_client *client, enum ipc_role role)
 	client->is_daemon_elsewhere = ipc_is_in_other_pid_namespace(cred.pid);
 	if (cred.uid == 0)
 		return 0;
-	if (cred.uid == own && known_uid(own))
+	is_known = known_uid(cred.uid);
+	if (cred.uid == own && is_known)
 		return 0;
-	if (cred.uid == own) {
-		ipc_explain_unknown_user(&cred, access("/proc/self/uid_map", R_OK) ? errno : 0);
-		return -EACCES;
-	}
 	/*
 	 * `usrdma status` of root may query the daemon of any user: it exposes no memory of its
 	 * process to the daemon.
 	 */
 	if (role == IPC_ROLE_CONTROL && own == 0)
 		return 0;
-	ipc_explain_other_user(&cred);
+	if (is_known)
+		ipc_explain_other_user(&cred);
+	else
+		ipc_explain_unknown_user(&cred, access("/proc/self/uid_map", R_OK) ? errno : 0);
 	return -EACCES;
 }
 

@@ -55,7 +55,8 @@ void ipc_explain_unknown_user(const struct ucred *daemon, int errno_of_map)
 		log_at(level,
 		       "the RDMA daemon of this machine (pid %ld) may belong to any user that this user "
 		       "namespace does not map, shown as uid %u: map your user (unshare --map-user, "
-		       "newuidmap), or use root's daemon",
+		       "newuidmap), and root if the daemon is root's, or run the program outside of the "
+		       "namespace",
 		       (long)daemon->pid, (unsigned int)daemon->uid);
 }
 

@@ -32,7 +32,7 @@ static bool read_text(const char *path, char *text, size_t room)
 	return len >= 0 && used > 0;
 }
 
-static uid_t overflow_uid(void)
+uid_t known_uid_overflow(void)
 {
 	char text[UID_BYTES];
 
@@ -60,7 +60,7 @@ bool known_uid(uid_t uid)
 {
 	char map[MAP_BYTES];
 
-	if (uid != overflow_uid())
+	if (uid != known_uid_overflow())
 		return true;
 	return read_text("/proc/self/uid_map", map, sizeof(map)) && known_uid_map_is_full(map);
 }

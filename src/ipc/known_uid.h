@@ -10,6 +10,9 @@
  * (user_namespaces(7)), which may also be the uid of a mapped user.
  */
 
+/* The overflow uid. */
+uid_t known_uid_overflow(void);
+
 /*
  * Whether a uid that the kernel reports identifies one user. The overflow uid does so only in a
  * namespace that maps all uids, such as the initial one. Also false if /proc cannot be read.

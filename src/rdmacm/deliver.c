@@ -39,7 +39,7 @@ static bool on_addr_resolved(struct rcm_event *event, const struct ipc_cm_event 
  */
 static bool needs_wire(const struct rcm_id *id)
 {
-	const char *transport = getenv("USRDMA_TRANSPORT");
+	const char *transport = secure_getenv("USRDMA_TRANSPORT");
 
 	return (transport && !strcmp(transport, "roce")) || id->pub.qp_type == IBV_QPT_XRC_SEND;
 }

@@ -9,16 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/lock_check.h"
-#include "base/util.h"
-#include "ipc/client.h"
-#include "profile/view.h"
 #include "sysfs/counters.h"
+#include "sysfs/devices.h"
 #include "sysfs/gid_table.h"
 #include "sysfs/parent.h"
 #include "sysfs/tree.h"
@@ -40,18 +39,6 @@
  */
 #define FRESH_NS 100000000ull
 
-#define DEVICES_MAX 4096
-
-/*
- * Directories of the kernel whose files are those of the tree, where they have the same paths. The
- * directories of PCI functions and of devices that belong to one are others (parent_pci_length()).
- */
-static const char *const places[] = {
-	"/sys/class/infiniband",	   "/sys/class/infiniband_verbs",
-	"/sys/devices/virtual/infiniband", "/sys/devices/virtual/infiniband_verbs",
-	"/sys/devices/virtual/usrdma",	   "/dev/infiniband",
-};
-
 /*
  * The tree of this process, guarded by `lock`. When the devices have changed, a new generation is
  * built beside the previous one. The previous generation is kept, because another thread may be
@@ -66,56 +53,6 @@ static struct {
 	uint64_t fresh_until_ns;
 	uint64_t fingerprint;
 } tree = {.lock = PTHREAD_MUTEX_INITIALIZER, .lock_fd = -1};
-
-/* FNV-1a hash; detects changes of the device list. */
-static uint64_t fingerprint_add(uint64_t hash, const void *bytes, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3ull;
-	return hash;
-}
-
-struct device_list {
-	struct ipc_device_reply *items;
-	uint32_t count;
-	uint64_t fingerprint;
-};
-
-static int devices_get_next(struct ipc_client *client, struct device_list *list, uint32_t *cursor)
-{
-	struct ipc_device_get req = {.hdr.type = IPC_DEVICE_GET, .cursor = *cursor};
-	struct ipc_device_reply *reply;
-	void *grown = realloc(list->items, (list->count + 1) * sizeof(*list->items));
-	int ret;
-
-	if (!grown)
-		return -ENOMEM;
-	list->items = grown;
-	reply = &list->items[list->count];
-	ret = ipc_call(client, &req, sizeof(req), NULL, 0, reply, sizeof(*reply));
-	if (ret)
-		return ret;
-	*cursor = reply->next_cursor;
-	/* The header is different in each reply, so it is not hashed. */
-	list->fingerprint = fingerprint_add(list->fingerprint, &reply->hdr + 1,
-					    sizeof(*reply) - sizeof(reply->hdr));
-	list->count++;
-	return 0;
-}
-
-static int devices_get(struct device_list *list)
-{
-	struct ipc_client client;
-	uint32_t cursor = 0;
-	int ret = ipc_client_open(&client, IPC_ROLE_CONTROL);
-
-	if (ret)
-		return ret;
-	while (!ret && list->count < DEVICES_MAX)
-		ret = devices_get_next(&client, list, &cursor);
-	ipc_client_close(&client);
-	return ret == -ENOENT ? 0 : ret;
-}
 
 /* Removes a tree if its lock is free: a process that was killed could not remove its tree. */
 static void remove_if_left(int trees_fd, const char *name)
@@ -201,20 +138,6 @@ static void generation_name(char *name, size_t bytes, unsigned int generation)
 	snprintf(name, bytes, "%u", generation);
 }
 
-/* Adds each device that this process has on the interface. */
-static int interface_build(int fd, const struct ipc_device_reply *info)
-{
-	char interface[IPC_IFNAME_BYTES + 1] = "";
-	struct view_device seen;
-	unsigned int cursor = 0;
-	int ret = 0;
-
-	memcpy(interface, info->name, sizeof(info->name));
-	while (!ret && view_next(view_of_process(), interface, &cursor, &seen))
-		ret = tree_add_device(fd, info, &seen);
-	return ret;
-}
-
 static int generation_build(int home_fd, const struct device_list *list)
 {
 	char name[16];
@@ -226,9 +149,7 @@ static int generation_build(int home_fd, const struct device_list *list)
 	fd = openat(home_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	ret = tree_begin(fd);
-	for (uint32_t i = 0; i < list->count && !ret; i++)
-		ret = interface_build(fd, &list->items[i]);
+	ret = devices_build(fd, list);
 	close(fd);
 	return ret;
 }
@@ -310,8 +231,8 @@ static bool redirect_is_at_or_below(const char *path, const char *place)
 
 static bool is_in_places(const char *path)
 {
-	for (size_t i = 0; i < COUNT(places); i++) {
-		if (redirect_is_at_or_below(path, places[i]))
+	for (size_t i = 0; tree_places[i]; i++) {
+		if (redirect_is_at_or_below(path, tree_places[i]))
 			return true;
 	}
 	return false;
@@ -344,6 +265,15 @@ static bool path_in_tree(const char *path, size_t pci_length, char where[PATH_MA
 	return is_there;
 }
 
+/*
+ * With /etc/ld.so.preload (ADR 0084) also set-user-ID programs have this library. Their user, who
+ * may name a path, must not make them create files or start a daemon.
+ */
+static bool is_privileged(void)
+{
+	return getauxval(AT_SECURE);
+}
+
 const char *redirect_path(const char *path, char where[PATH_MAX])
 {
 	int errno_before = errno;
@@ -351,7 +281,7 @@ const char *redirect_path(const char *path, char where[PATH_MAX])
 	bool is_changed = false;
 	size_t root_bytes;
 
-	if (!path || (!pci_length && !is_in_places(path)))
+	if (!path || (!pci_length && !is_in_places(path)) || is_privileged())
 		return path;
 	pthread_mutex_lock(&tree.lock);
 	if (!redirect_refresh())

@@ -38,6 +38,16 @@
  */
 #define PORT_CAPABILITIES 0x04010000u
 
+const char *const tree_places[] = {
+	"/sys/class/infiniband",
+	"/sys/class/infiniband_verbs",
+	"/sys/devices/virtual/infiniband",
+	"/sys/devices/virtual/infiniband_verbs",
+	"/sys/devices/virtual/usrdma",
+	"/dev/infiniband",
+	NULL,
+};
+
 /*
  * Programs check that a device node is a character device with read and write permission. /dev/null
  * is one that always exists.

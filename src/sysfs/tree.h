@@ -14,6 +14,13 @@
  * its GIDs and the types of the GIDs.
  */
 
+/*
+ * Directories of the kernel whose files are those of the tree, where they have the same paths; the
+ * last element is NULL. The directories of PCI functions and of devices that belong to one are
+ * others (parent_pci_length()).
+ */
+extern const char *const tree_places[];
+
 /* Creates the directories and the files that do not belong to one device. 0 or -errno. */
 int tree_begin(int root_fd) __attribute__((warn_unused_result));
 

@@ -10,7 +10,10 @@
  * They print their own errors and return the exit status.
  */
 int command_completion(int argc, char **argv);
+int command_disable(int argc, char **argv);
 int command_doctor(int argc, char **argv);
+int command_enable(int argc, char **argv);
+int command_env(int argc, char **argv);
 int command_fault(int argc, char **argv);
 int command_man(int argc, char **argv);
 int command_run(int argc, char **argv);

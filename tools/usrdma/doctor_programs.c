@@ -12,6 +12,7 @@
 
 #include "config.h"
 #include "doctor.h"
+#include "enable.h"
 #include "places.h"
 #include "report.h"
 
@@ -129,13 +130,17 @@ void doctor_check_libraries(struct doctor *doctor)
 {
 	char ours[PATH_MAX], found[PATH_MAX], real[PATH_MAX], ours_real[PATH_MAX];
 	const char *first = first_library_dir(found);
+	struct enable_state enabled;
 
 	if (!place_find(PLACE_LIBRARIES, ours) || !realpath(ours, ours_real)) {
 		doctor_say(doctor, DOCTOR_PROBLEM, "make install",
 			   "the libraries of usrdma are not installed beside this command");
 		return;
 	}
-	if (!first)
+	enable_state_read(&enabled);
+	if (!first && enabled.is_conf_ours)
+		doctor_say(doctor, DOCTOR_OK, NULL, "libraries: %s", ours_real);
+	else if (!first)
 		doctor_say(doctor, DOCTOR_OK, NULL,
 			   "libraries: %s. Programs use them if 'usrdma run' starts them",
 			   ours_real);

@@ -8,15 +8,40 @@ const struct help_command help_commands[] = {
 		.name = "run",
 		.usage =
 			"run [--device NAME=INTERFACE[:PROFILE]]... [--only-devices] [--profile PROFILE]\n"
-			"           [--config FILE] [--] PROGRAM [ARGUMENT]...\n",
+			"           [--config FILE] [--mount] [--] PROGRAM [ARGUMENT]...\n",
 		.text = "Runs PROGRAM with libibverbs and librdmacm of usrdma instead of those of the system.\n"
 			"--device mlx5_0=eth0 names the device of an interface; --profile connectx-6 gives it ids,\n"
 			"limits, port rate and GID table of an adapter; --profile help lists the profiles.\n"
 			"--only-devices: the other interfaces have no device. --config FILE has these settings.\n"
+			"--mount: static and Go programs find the devices in /sys, too.\n"
 			"Try it in two terminals: usrdma run rping -s -v, and\n"
 			"usrdma run rping -c -a 127.0.0.1 -C 3 -v\n",
-		.words = "--device --only-devices --profile --config --",
+		.words = "--device --only-devices --profile --config --mount --",
 		.values = "--device",
+	},
+	{
+		.name = "env",
+		.usage = "env [--format shell|dockerfile|github] [OPTION OF run]...\n",
+		.text = "Prints the environment variables that usrdma run sets. For this shell:\n"
+			"eval \"$(usrdma env)\". In a workflow: usrdma env --format github >>\"$GITHUB_ENV\"\n",
+		.words = "--format --device --only-devices --profile --config",
+		.values = "--format --device",
+	},
+	{
+		.name = "enable",
+		.usage = "enable [--sysfs] [--root DIR] [--force]\n",
+		.text = "As root: all programs of this machine, or of the image in DIR, use usrdma without usrdma run.\n"
+			"--sysfs: all programs also find the devices in /sys, by /etc/ld.so.preload.\n"
+			"--force: also if the machine has RDMA adapters, which programs then cannot use.\n",
+		.words = "--sysfs --root --force",
+		.values = "--root",
+	},
+	{
+		.name = "disable",
+		.usage = "disable [--root DIR]\n",
+		.text = "As root: removes what usrdma enable wrote.\n",
+		.words = "--root",
+		.values = "--root",
 	},
 	{
 		.name = "status",

@@ -14,7 +14,10 @@ struct command {
 
 static const struct command commands[] = {
 	{"completion", command_completion},
+	{"disable", command_disable},
 	{"doctor", command_doctor},
+	{"enable", command_enable},
+	{"env", command_env},
 	{"fault", command_fault},
 	{"man", command_man},
 	{"run", command_run},

@@ -58,6 +58,17 @@ static void report_no_proc(void)
 	is_reported = true;
 }
 
+bool place_is_built(enum place_name name)
+{
+	char own[PATH_MAX], dir[PATH_MAX];
+	char *slash;
+
+	if (!realpath("/proc/self/exe", own) || !(slash = strrchr(own, '/')))
+		return false;
+	*slash = '\0';
+	return candidate(&places[name], own, places[name].built, dir);
+}
+
 bool place_find(enum place_name name, char *dir)
 {
 	const struct place *place = &places[name];

@@ -15,4 +15,7 @@ enum place_name { PLACE_LIBRARIES, PLACE_TOOLS, PLACE_MANUAL, PLACE_SCENARIOS, P
  */
 bool place_find(enum place_name name, char *dir);
 
+/* Whether place_find() finds the directory in a build tree. */
+bool place_is_built(enum place_name name);
+
 #endif /* TOOLS_USRDMA_PLACES_H */

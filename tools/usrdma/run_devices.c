@@ -24,13 +24,32 @@ struct run_lists {
 	char *profile;
 };
 
-enum { OPTION_DEVICE = 256, OPTION_PROFILE, OPTION_ONLY, OPTION_CONFIG };
+enum {
+	OPTION_DEVICE = 256,
+	OPTION_PROFILE,
+	OPTION_ONLY,
+	OPTION_CONFIG,
+	OPTION_MOUNT,
+	OPTION_FORMAT
+};
 
-static const struct option options[] = {
-	{"device", required_argument, NULL, OPTION_DEVICE},
-	{"profile", required_argument, NULL, OPTION_PROFILE},
-	{"only-devices", no_argument, NULL, OPTION_ONLY},
-	{"config", required_argument, NULL, OPTION_CONFIG},
+#define DEVICE_OPTIONS                                                \
+	{"device", required_argument, NULL, OPTION_DEVICE},           \
+		{"profile", required_argument, NULL, OPTION_PROFILE}, \
+		{"only-devices", no_argument, NULL, OPTION_ONLY},     \
+	{                                                             \
+		"config", required_argument, NULL, OPTION_CONFIG      \
+	}
+
+static const struct option run_options[] = {
+	DEVICE_OPTIONS,
+	{"mount", no_argument, NULL, OPTION_MOUNT},
+	{NULL, 0, NULL, 0},
+};
+
+static const struct option env_options[] = {
+	DEVICE_OPTIONS,
+	{"format", required_argument, NULL, OPTION_FORMAT},
 	{NULL, 0, NULL, 0},
 };
 
@@ -242,16 +261,19 @@ static int lists_complete(struct run_lists *lists, const char *config)
 	return ret ? ret : lists_export(lists);
 }
 
-int run_devices_options(int argc, char **argv)
+int run_devices_options(int argc, char **argv, struct run_options *found)
 {
+	bool is_env = !strcmp(argv[0], "env");
 	struct run_lists lists = {0};
 	const char *config = NULL;
 	int option, ret;
 
+	*found = (struct run_options){0};
 	optind = 0;
 	opterr = 0;
 	/* '+': the options of the program are not those of this command. */
-	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+", is_env ? env_options : run_options, NULL)) !=
+	       -1) {
 		switch (option) {
 		case OPTION_DEVICE:
 			list_add(&lists.devices, optarg);
@@ -267,11 +289,17 @@ int run_devices_options(int argc, char **argv)
 		case OPTION_CONFIG:
 			config = optarg;
 			break;
+		case OPTION_MOUNT:
+			found->is_mount = true;
+			break;
+		case OPTION_FORMAT:
+			found->format = optarg;
+			break;
 		default:
 			fprintf(stderr,
-				"usrdma: run: unknown option, or an option without a value: '%s'; put -- "
-				"before the program\n",
-				argv[optind - 1]);
+				"usrdma: %s: unknown option, or an option without a value: '%s'%s\n",
+				argv[0], argv[optind - 1],
+				is_env ? "" : "; put -- before the program");
 			lists_free(&lists);
 			return -EXIT_USAGE;
 		}
