@@ -152,8 +152,8 @@ def daemon_of_another_user_is_refused(lab):
         status, _, err = usrdma(lab, "status", uid=OTHER_UID)
         check(status != 0, "served")
         line = err.splitlines()[0]
-        check(f"uid {UID_NOBODY}" in line and "systemctl enable --now usrdmad.socket" in line and "stop that daemon" in line,
-              line)
+        for text in (f"uid {UID_NOBODY}", "systemctl enable --now usrdmad.socket", "stop that daemon"):
+            check(text in line, line)
         # Several calls of ucmatose try to connect to the daemon.
         program = lab.start("ucmatose", user=OTHER_UID)
         printed = program.finish(lab.seconds(20), None)
