@@ -165,6 +165,8 @@ class Installation:
         self.root.put([os.path.join(ROOT, "scripts/demo")], "scripts")
         self.record_systemctl()
         os.makedirs(self.root.path + WANTED, exist_ok=True)
+        # As on a machine with services: purging removes an empty directory.
+        os.symlink("/lib/systemd/system/other.service", f"{self.root.path}{WANTED}/other.service")
         self.before, self.linker = self.root.snapshot(), self.linker_state()
 
     def record_systemctl(self):
