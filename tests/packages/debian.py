@@ -80,15 +80,15 @@ def unpack_tree(directory):
 
 def unpack_previous(directory):
     """
-    Writes the tree of the last release to the directory and returns its version. If this release has no packages,
-    writes the present tree and returns a version that is lower than that of the tree.
+    Writes the tree of the last release to the directory and returns its version. If this release has no packages
+    or is the present version, writes the present tree and returns a version that is lower than that of the tree.
     """
     tag = git("describe", "--tags", "--abbrev=0").strip()
-    if tag and git("ls-tree", "--name-only", tag, "packaging/build-deb"):
+    if tag not in ("", "v" + tree_version()) and git("ls-tree", "--name-only", tag, "packaging/build-deb"):
         archive = subprocess.run(["git", "-C", ROOT, "archive", tag], stdout=subprocess.PIPE, check=True).stdout
         subprocess.run(["tar", "-x", "-C", directory], input=archive, check=True)
         return tag.removeprefix("v")
-    print(f"# {tag or 'no release'} has no packages: the upgrade starts from this tree with a lower version")
+    print(f"# {tag or 'no release'} has no packages of another version: upgrading from this tree, lower version")
     unpack_tree(directory)
     return tree_version() + "~previous"
 
