@@ -2,6 +2,7 @@
 #include "base/restarts.h"
 
 #include <signal.h>
+#include <stddef.h>
 
 /* Signals that a thread causes itself; their handlers do not interrupt a wait. */
 static bool is_fault(int number)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "link/udp_error.h"
 
+/* linux/errqueue.h uses struct timespec. */
+#include <time.h>
+
 #include <errno.h>
 #include <linux/errqueue.h>
 #include <netinet/icmp6.h>

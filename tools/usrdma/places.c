@@ -22,7 +22,7 @@ static const struct place places[] = {
 	[PLACE_LIBRARIES] = {"lib",
 			     USRDMA_INSTALLED_LIBDIR,
 			     {"libibverbs.so.1", "librdmacm.so.1", "libusrdma-sysfs.so"}},
-	[PLACE_TOOLS] = {"tools", USRDMA_INSTALLED_LIBDIR "/bin", {"rping"}},
+	[PLACE_TOOLS] = {"tools", USRDMA_INSTALLED_LIBDIR "/bin", {"cm-reach"}},
 	[PLACE_MANUAL] = {"man", USRDMA_INSTALLED_MANDIR, {"man7/usrdma.7"}},
 	[PLACE_SCENARIOS] = {"share/usrdma/scenarios",
 			     USRDMA_INSTALLED_SCENARIODIR,
