@@ -41,7 +41,8 @@ wait $!
 
 # The maintainer scripts call systemctl if systemd runs. It does not run in the roots: a script records the calls.
 # The directories of the links that `systemctl enable` creates, by kind of unit.
-WANTED = {"service": "/etc/systemd/system/multi-user.target.wants", "socket": "/etc/systemd/system/sockets.target.wants"}
+WANTED = {"service": "/etc/systemd/system/multi-user.target.wants",
+          "socket": "/etc/systemd/system/sockets.target.wants"}
 SYSTEMCTL = f'#!/bin/sh\necho "$*" >>{SHARED}/systemctl.log\n'
 
 
