@@ -369,6 +369,17 @@ def orphans():
             yield f"{path}: not in {folder}/meson.build"
 
 
+def unlisted_threads():
+    """Unit tests that start a thread and are not in the suite threads."""
+    for path in files("meson.build", under=os.path.join("tests", "unit")):
+        text, folder = read(path), os.path.dirname(path)
+        listed = set(re.findall(r"'([\w-]+)'", " ".join(re.findall(r"(?s)^unit_threads \+= \[(.*?)\]", text, re.M))))
+        for name, sources in re.findall(r"(?s)'([\w-]+)': files\((.*?)\)", text):
+            paths = [os.path.normpath(os.path.join(folder, source)) for source in re.findall(r"'([^']+)'", sources)]
+            if name not in listed and any("pthread_create(" in read(source) for source in paths):
+                yield f"{path}: '{name}' is not in unit_threads"
+
+
 def header_guards():
     for path in files(".h"):
         code = code_only(read(path))
@@ -453,6 +464,7 @@ def main():
     tap.rule("every file names its licence", unlicensed())
     tap.rule("no path of one machine", machine_paths())
     tap.rule("every source file is built", orphans())
+    tap.rule("unit tests with threads run with ThreadSanitizer", unlisted_threads())
     tap.rule("every header is guarded", header_guards())
     tap.rule("no blanks at the end of lines", line_ends())
     tap.rule("Python parses and has no long lines, unused imports or bare excepts", python_rules.breaks())
