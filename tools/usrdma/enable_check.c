@@ -116,7 +116,7 @@ static bool trust_daemon(const char *dir)
 		    !trust_if_there(above, "libexec/usrdma/" DAEMON_NAME, &count))
 			return false;
 	}
-	if (!trust_if_there("", USRDMA_INSTALLED_DAEMON + 1, &count))
+	if (!trust_if_there("", &USRDMA_INSTALLED_DAEMON[1], &count))
 		return false;
 	if (!count)
 		fprintf(stderr,

@@ -151,7 +151,8 @@ static void direct_wake_without_messages_goes_off(void **state)
 	struct direct_wake *wake = &RECEIVER->engine.direct_wake;
 
 	(void)state;
-	rest();
+	/* The last message arrived long ago, and was seen, whatever time this test takes. */
+	wake->messages_seen = wake->messages;
 	wake->message_ns = 0;
 	assert_int_equal(rest(), PROGRESS_WAIT_AGAIN);
 	assert_int_equal(rest(), PROGRESS_WAIT_ALL);
