@@ -81,7 +81,7 @@ static void serving_open(struct serving *serving)
 	list_init(&serving->channel.ready);
 	list_init(&serving->channel.signal_node);
 	pthread_mutex_init(&serving->channel.lock, NULL);
-	serving->channel.pub.fd = event_fd_open();
+	serving->channel.pub.fd = serving->channel.units.fd = event_fd_open();
 	serving->peer_fd = event_fd_open();
 	WITH_LOCKS(&serving->idle,
 		   assert_int_equal(engine_watch(&serving->idle, serving->peer_fd, WATCH_BY_ANY,

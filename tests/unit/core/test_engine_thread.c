@@ -115,6 +115,7 @@ static void engine_serve_wait_in_signal_handler_leaves_doorbells_to_thread(void 
 	void *result;
 
 	(void)state;
+	channel.units.fd = channel.pub.fd;
 	channel.pub.context = fake.ctx;
 	list_init(&channel.ready);
 	list_init(&channel.signal_node);
