@@ -105,6 +105,12 @@ def second_run_has_only_the_failed_cases():
     assert [run.count(record) for record in records] == [(2, 0, 1), (0, 1, 0), (1, 1, 0)], records
     assert [wanted for _, _, wanted, _ in asked] == [
         ["interop-rxe", "--test-args", r"'^(b\ \(1\.5\ s\))$'"], ["base-timer"], ["programs-cm"]], asked
+    # A case that the pattern does not select: the whole program runs.
+    whole = dict(second, stdout="ok 1 - a\nok 2 - b (1.5 s)\n1..2\n")
+    answers = [dict(second, stdout="1..0\n", result="SKIP"), whole]
+    run.run_meson = lambda *_: ([answers.pop(0)], "")
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert run.run_again("normal", [first], 3) == ([whole], [first["name"]]), answers
     assert run.run_again("normal", [first, *records[1:]], 2) == ([first, *records[1:]], [])
 
 
