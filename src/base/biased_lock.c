@@ -6,7 +6,7 @@
 #include "base/barrier.h"
 #include "base/clock.h"
 #include "base/futex.h"
-#include "base/lock_check.h"
+#include "base/checks.h"
 
 /*
  * A thread is given the bias after this many successive acquisitions of the mutex. Revocation costs

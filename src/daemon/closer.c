@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/lock_check.h"
+#include "base/checks.h"
 #include "daemon/user_log.h"
 
 /* Enough for close() and the overhead of sanitizers. The kernel allocates only touched pages. */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/fdpass.h"
-#include "base/lock_check.h"
+#include "base/checks.h"
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "base/trace_ring.h"

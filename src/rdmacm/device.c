@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/lock_check.h"
+#include "base/checks.h"
 #include "base/log.h"
 #include "base/librdmacm_calls.h"
 #include "rdmacm/device.h"

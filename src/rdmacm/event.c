@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 #include "base/fdpass.h"
-#include "base/lock_check.h"
+#include "base/checks.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/syscalls.h"

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/id_table.h"
-#include "base/lock_check.h"
+#include "base/checks.h"
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "rdmacm/event.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/fdpass.h"
-#include "base/lock_check.h"
+#include "base/checks.h"
 #include "base/log.h"
 #include "rdmacm/event.h"
 #include "rdmacm/migrate.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/lock_check.h"
+#include "base/checks.h"
 #include "base/log.h"
 #include "rdmacm/event.h"
 #include "rdmacm/public.h"

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/lock_check.h"
+#include "base/checks.h"
 #include "sysfs/counters.h"
 #include "sysfs/devices.h"
 #include "sysfs/gid_table.h"

@@ -39,10 +39,10 @@ usrdma rping -c -a 127.0.0.1 -p 20001 -C 3 -v
 wait $!
 """
 
-# The maintainer scripts call systemctl if systemd runs. It does not run in the roots: a script records the calls.
 # The directories of the links that `systemctl enable` creates, by kind of unit.
 WANTED = {"service": "/etc/systemd/system/multi-user.target.wants",
           "socket": "/etc/systemd/system/sockets.target.wants"}
+# The maintainer scripts call systemctl if systemd runs. It does not run in the roots: a script records the calls.
 SYSTEMCTL = f'#!/bin/sh\necho "$*" >>{SHARED}/systemctl.log\n'
 
 
@@ -166,10 +166,10 @@ class Installation:
         self.root.run("useradd", "--create-home", USER)
         self.root.put([os.path.join(ROOT, "scripts/demo")], "scripts")
         self.record_systemctl()
+        # As on a machine with units of other packages: purging removes an empty directory.
         for kind, wanted in WANTED.items():
             os.makedirs(self.root.path + wanted, exist_ok=True)
             os.symlink(f"/lib/systemd/system/other.{kind}", f"{self.root.path}{wanted}/other.{kind}")
-        # As on a machine with services: purging removes an empty directory.
         self.before, self.linker = self.root.snapshot(), self.linker_state()
 
     def record_systemctl(self):

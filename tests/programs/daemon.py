@@ -115,8 +115,8 @@ def activated(lab, name, kind=socket.SOCK_SEQPACKET, number="1"):
 
 
 def daemon_is_started_by_socket_activation(lab):
-    """A client that connected before the daemon runs is served, also clients of other users and a program that starts
-    no daemon of its own. When the daemon has ended, the socket starts another one."""
+    """A client that connects before the daemon runs is served, also one of another user, and starts no daemon of its
+    own. After the end of the daemon, another one is started with the same socket."""
     listener, start = activated(lab, wire.NAME)
     with listener:
         for _ in range(2):
@@ -143,6 +143,17 @@ def daemon_other_activated_socket_fails(lab):
         with listener, start() as process:
             err = process.communicate(timeout=lab.seconds(20))[1]
             check(process.returncode == 1 and "ListenSequentialPacket=@usrdmad" in err, f"{name} {number}: {err}")
+
+
+def daemon_ignores_socket_of_the_program_that_started_it(lab):
+    """A program that is activated itself has these variables, with its own process ID."""
+    path = os.path.join(lab.tree, "usrdmad")
+    with subprocess.Popen([path, "--foreground"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                          env={**lab.env, "LISTEN_PID": "1", "LISTEN_FDS": "1"}) as process:
+        wait_until(lambda: is_listening() or process.poll() is not None, lab.seconds(20), "the daemon's start")
+        process.terminate()
+        err = process.communicate(timeout=lab.seconds(20))[1]
+        check(process.returncode == 0, err)
 
 
 def daemon_of_another_user_is_refused(lab):
@@ -349,6 +360,7 @@ def body(lab, cases):
                devices_without_daemon_raise_error_of_pyverbs: None if os.path.exists(PYVERBS) else "no pyverbs"}
     for case in (daemon_without_clients_exits, daemon_sigterm_exits_with_status_0, daemon_second_instance_fails,
                  daemon_is_started_by_socket_activation, daemon_other_activated_socket_fails,
+                 daemon_ignores_socket_of_the_program_that_started_it,
                  daemon_other_version_is_reported, daemon_other_version_without_clients_is_replaced,
                  daemon_end_leaves_no_files, devices_without_daemon_are_explained_once,
                  devices_without_daemon_raise_error_of_pyverbs, *with_root):

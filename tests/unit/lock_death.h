@@ -10,7 +10,7 @@
 
 /*
  * Calls fn(arg) in a child process. Asserts that the child dies of a lock check
- * (base/lock_check.h), whose message contains `function` and `rule`. Without checks in this build,
+ * (base/checks.h), whose message contains `function` and `rule`. Without checks in this build,
  * the test is skipped.
  */
 static inline void expect_lock_check(void (*fn)(void *arg), void *arg, const char *function,

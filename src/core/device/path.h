@@ -16,7 +16,8 @@ struct ipc_gid;
  * so, requests a connection to the owner of the QPN (0: none). Otherwise resolves the destination
  * if a transport is routed; a multicast group needs no resolution. Replaces the hop limit by that
  * of the route, as Linux does for every destination that it resolves. route_only: as in
- * av_call_resolve(), whose -errno is returned. Called without locks, so that a daemon or a kernel
+ * av_call_resolve(), whose -errno is returned: -EIO if the daemon has ended, any other one if the
+ * destination cannot be reached. Called without locks, so that a daemon or a kernel
  * that does not reply delays only the caller.
  */
 int transports_open_path(struct engine *engine, struct device *device, struct ibv_ah_attr *attr,

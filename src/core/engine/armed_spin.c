@@ -10,6 +10,7 @@
 #include "core/engine/engine.h"
 #include "core/engine/engine_serve.h"
 #include "core/engine/lock_check.h"
+#include "core/engine/progress_limits.h"
 #include "core/queue/cq.h"
 
 /* This thread has taken an event since its last spin. */
@@ -116,12 +117,9 @@ static void spin_run(struct engine *engine)
 }
 
 /*
- * A thread that spins alone spins for twice the time: without the spin, a message over RoCE costs
- * two wake-ups, first that of the engine thread, and so does the reply in the peer. It yields its
- * processor at times: the kernel may have put the peer's thread on the same one, because the two
- * wake each other.
+ * A thread that spins alone yields its processor at times: the kernel may have put the peer's
+ * thread on the same one, because the two wake each other.
  */
-#define ALONE_SPIN_NS  (2 * SPIN_NS)
 #define ALONE_YIELD_NS 20000u
 
 /*

@@ -5,12 +5,10 @@
 #include "core/engine/channel.h"
 #include "core/engine/engine.h"
 #include "core/engine/lock_check.h"
+#include "core/engine/progress_limits.h"
 #include "core/object/cq_turns.h"
 #include "core/queue/cq.h"
 #include "core/report/usage.h"
-
-/* Without a message for this time, direct wake-ups go off. One tick of the engine thread. */
-#define REST_NS 1000000u
 
 static bool is_on(const struct engine *engine)
 {

@@ -5,11 +5,12 @@
 #include <sys/timerfd.h>
 
 #include "base/clock.h"
-#include "base/lock_check.h"
+#include "base/checks.h"
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "core/engine/engine_watch.h"
 #include "core/engine/lock_check.h"
+#include "core/engine/progress_limits.h"
 #include "core/engine/transport.h"
 #include "core/queue/datagram.h"
 
@@ -193,7 +194,7 @@ static void engine_progress_go_to_sleep(struct engine *engine)
 void engine_progress_do(struct engine *engine, struct progress_cell cell)
 {
 	engine_assert_locked(engine);
-	STATE_CHECK(!(cell.actions & PROGRESS_DO_NEVER), "the input does not occur in this state");
+	CHECK_RULE(!(cell.actions & PROGRESS_DO_NEVER), "the input does not occur in this state");
 	if (cell.actions & PROGRESS_DO_STOP_DOORBELLS)
 		sleep_transports(engine, false);
 	if (cell.actions & PROGRESS_DO_REQUEST_DOORBELLS) {

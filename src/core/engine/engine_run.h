@@ -6,20 +6,9 @@
 
 #include "core/engine/engine.h"
 
-/* For engine_run.c and engine_thread.c: when the application is considered polling. */
+/* For engine_run.c and engine_thread.c. */
 
-/*
- * Number of polls of an empty CQ after which the application is considered spinning: doorbells go
- * off. The number is doubled each time the application then stops polling within LONG_NS, up to
- * SPIN_SHIFT_MAX times. Such an application polls for the completion of its RDMA WRITE, and then
- * polls its memory for the peer's WRITE, which would be executed at the next tick.
- */
-#define SPIN_POLLS     256u
-#define SPIN_SHIFT_MAX 6u
-#define LONG_NS	       8000000u
-/* A spinning application runs the timers once in TIMER_POLLS polls. */
-#define TIMER_POLLS 64
-
+/* How many times the number of polls was doubled (core/engine/progress_limits.h). */
 static inline unsigned int spin_shift(struct engine *engine)
 {
 	return atomic_load_explicit(&engine->polling.spin_shift, memory_order_relaxed);

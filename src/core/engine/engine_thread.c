@@ -10,26 +10,13 @@
 #include "core/engine/engine_serve.h"
 #include "core/engine/engine_watch.h"
 #include "core/engine/lock_check.h"
+#include "core/engine/progress_limits.h"
 #include "core/engine/transport.h"
 
 /*
  * The engine thread: runs the transports when no other thread does, and waits between its turns. It
  * ticks while another thread runs them.
  */
-
-/* Period in which the thread checks whether the application still polls. */
-#define TICK_MS 1
-/* Maximum number of successive ticks without the lock. */
-#define QUIET_TICKS 16
-/* The same while direct wake-ups are on. */
-#define WOKEN_TICKS 4
-/*
- * Time for which the parked thread leaves a doorbell to the threads that serve. Shorter than usual
- * ACK timeouts.
- */
-#define STANDBY_MS 4
-/* The period while spin_shift is not 0. */
-#define SHORT_TICK_NS 200000u
 
 static void set_spin_shift(struct engine *engine, unsigned int shift)
 {

@@ -2,7 +2,7 @@
 #ifndef USRDMA_CORE_ENGINE_LOCK_CHECK_H
 #define USRDMA_CORE_ENGINE_LOCK_CHECK_H
 
-#include "base/lock_check.h"
+#include "base/checks.h"
 
 /*
  * Checks of the locks of the engine, the shards, the QPs and the CQs (ARCHITECTURE.md, Locks). A
@@ -31,20 +31,20 @@ bool qp_is_locked(const struct qp *qp);
 bool cq_is_locked(const struct cq *cq);
 
 #define engine_assert_locked(engine) \
-	LOCK_CHECK(engine_is_locked(engine), "engine.lock must be held")
+	CHECK_RULE(engine_is_locked(engine), "engine.lock must be held")
 #define engine_assert_all_locked(engine) \
-	LOCK_CHECK(engine_is_all_locked(engine), "engine.lock and all shard.lock must be held")
+	CHECK_RULE(engine_is_all_locked(engine), "engine.lock and all shard.lock must be held")
 #define engine_assert_once_locked(engine)         \
-	LOCK_CHECK(engine_is_locked_once(engine), \
+	CHECK_RULE(engine_is_locked_once(engine), \
 		   "engine.lock and all shard.lock must be held once")
 #define engine_assert_any_locked(engine) \
-	LOCK_CHECK(engine_is_any_locked(engine), "engine.lock or a shard.lock must be held")
+	CHECK_RULE(engine_is_any_locked(engine), "engine.lock or a shard.lock must be held")
 #define engine_assert_unlocked(engine) \
-	LOCK_CHECK(!engine_is_any_locked(engine), "engine.lock and shard.lock must not be held")
+	CHECK_RULE(!engine_is_any_locked(engine), "engine.lock and shard.lock must not be held")
 #define shard_assert_locked(engine, shard) \
-	LOCK_CHECK(shard_is_locked(engine, shard), "the lock of the shard must be held")
-#define qp_assert_locked(qp)   LOCK_CHECK(qp_is_locked(qp), "the lock of the QP must be held")
-#define cq_assert_locked(cq)   LOCK_CHECK(cq_is_locked(cq), "cq.lock must be held")
-#define cq_assert_unlocked(cq) LOCK_CHECK(!cq_is_locked(cq), "cq.lock must not be held")
+	CHECK_RULE(shard_is_locked(engine, shard), "the lock of the shard must be held")
+#define qp_assert_locked(qp)   CHECK_RULE(qp_is_locked(qp), "the lock of the QP must be held")
+#define cq_assert_locked(cq)   CHECK_RULE(cq_is_locked(cq), "cq.lock must be held")
+#define cq_assert_unlocked(cq) CHECK_RULE(!cq_is_locked(cq), "cq.lock must not be held")
 
 #endif

@@ -14,10 +14,16 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "core/engine/engine_serve.h"
 #include "core/engine/progress.h"
+#include "core/engine/progress_limits.h"
 #include "page.h"
 
 #define PAGE "progress-states.md"
+
+/* A number of the code in a text. */
+#define TEXT_OF(number) #number
+#define NUMBER(number)	TEXT_OF(number)
 
 static struct progress_cell cell_of(unsigned state, unsigned input)
 {
@@ -46,7 +52,7 @@ static const struct {
 	[PROGRESS_PARKED] =
 		{"threads that serve",
 		 "waits for its own descriptors, and for doorbells for which no thread that serves "
-		 "waits; leaves these to the threads that serve for 4 ms",
+		 "waits; leaves these to the threads that serve for " NUMBER(STANDBY_MS) " ms",
 		 "requested"},
 	[PROGRESS_SPIN_BEGINS] =
 		{"thread that spins, engine thread", "was woken, or takes another turn",
@@ -140,24 +146,24 @@ static void doc_render(void)
 		"\n"
 		"- A **turn** of a thread that waits runs the timers and the transports until no work is left, for a limited number of\n"
 		"  rounds.\n"
-		"- A **tick** is the time after which the engine thread takes a turn although no descriptor is readable: 1 ms. While it waits\n"
-		"  for its own descriptors, and the application lately stopped polling within 8 ms, a tick is 0.2 ms. The engine thread\n"
-		"  skips the turn while another thread holds the lock, in up to 16 successive ticks if the application polled 64 times or\n"
-		"  more in each, and in up to 4 ticks in which woken threads ran the transports. The **own descriptors** of the engine\n"
+		"- A **tick** is the time after which the engine thread takes a turn although no descriptor is readable: %u ms. While it waits\n"
+		"  for its own descriptors, and the application lately stopped polling within %u ms, a tick is %.1f ms. The engine thread\n"
+		"  skips the turn while another thread holds the lock, in up to %u successive ticks if the application polled %u times or\n"
+		"  more in each, and in up to %u ticks in which woken threads ran the transports. The **own descriptors** of the engine\n"
 		"  thread are that of the daemon's notices and that by which other threads of the process wake it. *standby* are the\n"
 		"  doorbells for which no thread that serves waits.\n"
 		"- A **doorbell** wakes a waiting thread of this process. Peers ring only on request, and a request is for one doorbell. The\n"
 		"  engine thread requests doorbells at the end of each turn, except in the `polled` states, and a thread that serves before\n"
 		"  it waits. *requested* is true after the turn that follows the input.\n"
-		"- The application **polls** from *polls long* on: threads have found CQs empty 256 times since the last *will block*. This\n"
-		"  number is doubled, up to 16384, each time the application stops polling within 8 ms. *will block* is a call that may\n"
+		"- The application **polls** from *polls long* on: threads have found CQs empty %u times since the last *will block*. This\n"
+		"  number is doubled, up to %u, each time the application stops polling within %u ms. *will block* is a call that may\n"
 		"  wait, such as `ibv_get_cq_event()`, or `ibv_req_notify_cq()` for a CQ with a channel.\n"
 		"- A thread **serves** while it waits in `ibv_get_cq_event()` or for rsockets: it waits for doorbells and runs the transports\n"
-		"  (ADR 0045). A *serve spin* of at most 80 us precedes the wait if nothing is external.\n"
+		"  (ADR 0045). A *serve spin* of at most %u us precedes the wait if nothing is external.\n"
 		"- A wait is **external** if the waiting thread does not run the transports, for example in `poll(2)`. A channel is external\n"
 		"  after an `ibv_get_cq_event()` that did not serve. rsockets state when an *external wait* begins and ends.\n"
 		"- A **lone spin** is the last `ibv_poll_cq()` before `poll(2)` of an application that waits for one channel (ADR 0065). It\n"
-		"  lasts at most 160 us. After spins that find no completion, the thread spins before one of up to 17 waits. The state\n"
+		"  lasts at most %u us. After spins that find no completion, the thread spins before one of up to %u waits. The state\n"
 		"  continues while the application processes the completion of a spin. It ends when a spin finds none, when another thread\n"
 		"  begins to wait, or at the first turn of the engine thread before which no spin began.\n"
 		"- **Direct wake-ups**: a peer of this host adds the **unit** of an event, one count of the channel's eventfd, to the\n"
@@ -167,7 +173,10 @@ static void doc_render(void)
 		"  event, and calls for its objects fail with EIO. In the child of a fork() calls for the parent's objects fail with EIO; the\n"
 		"  engine of the parent is unchanged. The next `ibv_get_device_list()` makes another engine. The waits of the cells of `ended`\n"
 		"  are not used.\n"
-		"\n");
+		"\n",
+		TICK_MS, LONG_NS / 1000000, SHORT_TICK_NS / 1e6, QUIET_TICKS, TIMER_POLLS,
+		WOKEN_TICKS, SPIN_POLLS, SPIN_POLLS << SPIN_SHIFT_MAX, LONG_NS / 1000000,
+		SPIN_NS / 1000, ALONE_SPIN_NS / 1000, SERVE_SHORT_WAITS_MAX + 1);
 	doc_add_states();
 	page_add(
 		"\n"
@@ -179,12 +188,13 @@ static void doc_render(void)
 		"turn. The last column of the tables states what the engine thread waits for.\n"
 		"\n"
 		"After the actions *new message or promise?* and *promise?* one of these inputs follows at once: *a new message* for which\n"
-		"direct wake-ups are possible; *no new message, but pending*: one arrived in the last 1 ms, or a promised unit is unchecked\n"
+		"direct wake-ups are possible; *no new message, but pending*: one arrived in the last %u ms, or a promised unit is unchecked\n"
 		"(after *promise?* only the second); *no new message, nothing pending*. *end direct wake-ups, check units* ends the permission\n"
 		"of peers to add units, and adds the promised units that are missing; while direct wake-ups are off, it does only the latter.\n"
 		"*never* does not occur in this state; builds with checks abort. An arrow is labelled input / actions. The arrows of *daemon\n"
 		"lost* and *fork, in the child* are not drawn: both lead to *ended* from every state.\n"
-		"\n");
+		"\n",
+		REST_NS / 1000000);
 	doc_add_diagram();
 	page_add("\n## All cells\n");
 	for (unsigned state = 0; state < PROGRESS_COUNT; state++)

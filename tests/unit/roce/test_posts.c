@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../../with_locks.h"
+#include "core/engine/progress_limits.h"
 #include "core/engine/transport.h"
 #include "peer.h"
 
@@ -16,12 +17,8 @@
 #define POSTS	(AT_ONCE + 3)
 /* Runs without posts after which the application is not expected to post many WRs again. */
 #define IDLE_RUNS 64
-/*
- * Calls without a run after which each further one counts as a poll, and polls after which the
- * application is taken for spinning.
- */
+/* Calls without a run after which each further one counts as a poll. */
 #define SUCCESSION 32
-#define SPIN_POLLS 256
 #define BYTES	   64
 
 static struct ibv_ah *ah; /* UD */

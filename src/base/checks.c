@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "base/lock_check.h"
+#include "base/checks.h"
 
 #include <stdlib.h>
 #include <unistd.h>

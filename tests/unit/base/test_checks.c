@@ -11,7 +11,7 @@
 #include <pthread.h>
 
 #include "../lock_death.h"
-#include "base/lock_check.h"
+#include "base/checks.h"
 
 #define BIAS_ROUNDS 1000 /* more than the streak that gives the bias */
 
