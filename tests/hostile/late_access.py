@@ -55,8 +55,8 @@ def body(lab, suite):
     if not lab.isolated:
         suite.skip("late accesses", "no network namespace")
         return
-    # ThreadSanitizer observes the threads of the process, which treat all kinds of memory alike, and not the accesses, which are
-    # assembler instructions.
+    # ThreadSanitizer observes the threads of the process, which treat all kinds of memory alike, and not the accesses,
+    # which are assembler instructions.
     has_tsan = "tsan" in lab.env.get("LD_PRELOAD", "")
     for memory in ("private",) if has_tsan else ("private", "sealed"):
         for action in ACTIONS:
