@@ -127,7 +127,8 @@ static void fault_of_a_child(void)
 static void be_peer(const char *address, const char *handler, int go)
 {
 	struct rdma_cm_id *id;
-	struct rdma_conn_param param = {.initiator_depth = 1, .responder_resources = 1};
+	struct rdma_conn_param param = {
+		.initiator_depth = 1, .responder_resources = 1, .retry_count = 7};
 	struct region region;
 	struct ibv_mr *mr;
 	unsigned int done = 0;

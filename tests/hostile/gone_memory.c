@@ -200,7 +200,8 @@ static void post_inline(struct rdma_cm_id *id, uint64_t from, const struct regio
 static void be_requester(const char *address, const struct operation *operation, const char *change,
 			 const char *program, int go, int ready)
 {
-	struct rdma_conn_param param = {.initiator_depth = 1, .responder_resources = 1};
+	struct rdma_conn_param param = {
+		.initiator_depth = 1, .responder_resources = 1, .retry_count = 7};
 	enum ibv_wc_status expected = IBV_WC_SUCCESS, status;
 	uint64_t place = place_of(operation), own, remote;
 	struct rdma_cm_id *id;
