@@ -9,13 +9,20 @@
 
 /*
  * membarrier(2) may begin to fail after the registration, if the program installs a seccomp filter.
- * After this time, the store buffers of the other processors are empty: each of them drains in less
- * than a microsecond.
+ * After this time, the store buffers of the other processors are empty, and loads that were
+ * performed early belong to instructions that have ended: both takes less than a microsecond. No
+ * architecture guarantees a bound, so this is an assumption about processors.
  */
 #define DRAIN_NS 20000000
 
 atomic_bool barrier_has_threads;
 atomic_bool barrier_has_processes;
+
+/*
+ * Stores of threads that found barrier_has_threads may not be visible. Set before
+ * barrier_has_threads is set, and cleared after the drain that follows its end.
+ */
+static atomic_bool may_be_light;
 
 static int membarrier(int command)
 {
@@ -26,7 +33,12 @@ void barrier_register(void)
 {
 	int saved = errno;
 
-	atomic_store(&barrier_has_threads, !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED));
+	if (!membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)) {
+		atomic_store(&may_be_light, true);
+		atomic_store(&barrier_has_threads, true);
+	} else {
+		atomic_store(&barrier_has_threads, false);
+	}
 	atomic_store(&barrier_has_processes, !membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED));
 	errno = saved;
 }
@@ -45,8 +57,15 @@ void barrier_threads(void)
 	if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) {
 		atomic_store(&barrier_has_threads, false);
 		barrier_drain();
+		atomic_store(&may_be_light, false);
 	}
 	errno = saved;
+}
+
+void barrier_threads_if_light(void)
+{
+	if (atomic_load(&may_be_light))
+		barrier_threads();
 }
 
 void barrier_processes(void)

@@ -6,10 +6,11 @@
 #include <stdbool.h>
 
 /*
- * Asymmetric memory barriers by membarrier(2). The frequent side executes barrier_light(), which
- * only the compiler respects. The rare side executes barrier_threads() in place of its fence. Then
- * a store before barrier_light() is visible to the rare side, or the load after barrier_light()
- * returns what the rare side stored.
+ * Asymmetric memory barriers by membarrier(2), on each architecture a full fence at one point of
+ * each running thread; a switch of threads is one, too. The frequent side executes barrier_light(),
+ * which only the compiler respects. The rare side executes barrier_threads() in place of its fence.
+ * Then a store before barrier_light() is visible to the rare side, or the load after
+ * barrier_light() returns what the rare side stored.
  */
 
 extern atomic_bool barrier_has_threads;
@@ -30,6 +31,13 @@ static inline void barrier_light(void)
 
 /* All threads of this process have executed a memory barrier when the function returns. */
 void barrier_threads(void);
+
+/*
+ * The same if threads may have executed barrier_light() because they found barrier_has_threads;
+ * otherwise returns at once. A thread that found it just before another thread's membarrier(2)
+ * failed is one of them until the stores of that time are visible.
+ */
+void barrier_threads_if_light(void);
 
 /*
  * As barrier_threads(), for all threads of all processes on this host whose barrier_has_processes

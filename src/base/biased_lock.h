@@ -32,6 +32,14 @@
  * Only its thread stores depth in an entry, and an entry never changes its thread: a thread that
  * was suspended between the load of `biased` and the store of `depth` may resume after another
  * thread was given the bias. Once all entries are used, no further thread is given the bias.
+ *
+ * Orders: the release store of `depth` pairs with its acquire load in bias_revoke(): the other
+ * thread finds what the biased thread has changed. The opposite direction needs no acquire. Only a
+ * thread that holds `mutex` gives itself the bias, so that it has found all changes of other
+ * threads by then, and these change nothing while it has the bias. A processor may perform loads of
+ * the biased thread before its load of `owner`. If that load finds the entry, the other thread has
+ * not executed barrier_threads() yet, and finds `depth` after it.
+ * tests/unit/local/test_memory_order.c searches all executions.
  */
 #define BIASED_LOCK_ENTRIES 4
 

@@ -121,6 +121,13 @@ static uintptr_t fault_address(const siginfo_t *info)
 	return info->si_code == SI_KERNEL ? 0 : (uintptr_t)info->si_addr;
 }
 
+/* The unit of reported addresses: s390x processors report the page only. */
+#if defined(__s390x__)
+#define FAULT_UNIT_BYTES 4096u
+#else
+#define FAULT_UNIT_BYTES 1u
+#endif
+
 static bool is_in_guard(const struct user_fault_guard *guard, const siginfo_t *info)
 {
 	uintptr_t address = fault_address(info);
@@ -128,7 +135,10 @@ static bool is_in_guard(const struct user_fault_guard *guard, const siginfo_t *i
 	if (info->si_code == SI_KERNEL)
 		return true;
 	for (int i = 0; i < guard->count; i++) {
-		if (address - (uintptr_t)guard->ranges[i].iov_base < guard->ranges[i].iov_len)
+		uintptr_t start = (uintptr_t)guard->ranges[i].iov_base;
+		uintptr_t before = start % FAULT_UNIT_BYTES;
+
+		if (address - (start - before) < before + guard->ranges[i].iov_len)
 			return true;
 	}
 	return false;

@@ -79,13 +79,20 @@ static bool total_read_at(int fd, void *to, size_t len, uint64_t offset)
 	return pread(fd, to, len, (off_t)offset) == (ssize_t)len;
 }
 
+/*
+ * A system call is not a fence. The first fence orders preceding reads of the entries before this
+ * one, the second one later reads after it. Pairs with devices_change_begin() and
+ * devices_change_end() of local/segment.c.
+ */
 static uint32_t changes_of(int fd)
 {
-	_Atomic uint32_t changes = 0;
+	uint32_t changes = 0;
 
+	atomic_thread_fence(memory_order_acquire);
 	(void)total_read_at(fd, &changes, sizeof(changes),
 			    offsetof(struct segment, devices.changes));
-	return atomic_load_explicit(&changes, memory_order_relaxed);
+	atomic_thread_fence(memory_order_acquire);
+	return changes;
 }
 
 /* Reads the entries of the devices. Returns whether the process has any. */

@@ -151,12 +151,18 @@ static_assert(sizeof(struct words) == sizeof(struct udp_ring_words), "the same i
 
 /*
  * Reads the words that the consumer has written. pread() fails, but does not fault, whatever the
- * consumer does to the memory.
+ * consumer does to the memory. A system call is not a fence. The first fence orders the stores of
+ * `head` and `full` before the load: it pairs with those of link/udp_ring.c. The second one makes
+ * the load an acquire: the consumer has read the elements that its tail frees.
  */
 static bool read_words(const struct udp_feed *feed, struct words *words)
 {
+	ssize_t n;
+
 	atomic_thread_fence(memory_order_seq_cst);
-	return pread(feed->words_fd, words, sizeof(*words), 0) == (ssize_t)sizeof(*words);
+	n = pread(feed->words_fd, words, sizeof(*words), 0);
+	atomic_thread_fence(memory_order_acquire);
+	return n == (ssize_t)sizeof(*words);
 }
 
 /* Frees the elements of the entries that the consumer has processed. An invalid tail is ignored. */

@@ -165,6 +165,7 @@ enum guarded_outcome guarded_copy(const struct guarded_call *call, ssize_t *move
 
 	if (!area)
 		return GUARDED_CHANGED;
+	/* Orders the announcement before the loads of the sequence, as peer_access_announce(). */
 	atomic_thread_fence(memory_order_seq_cst);
 	outcome = sequence(area, call->is_read ? SYS_process_vm_readv : SYS_process_vm_writev, call,
 			   moved);

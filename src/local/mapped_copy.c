@@ -233,8 +233,9 @@ SEQUENCE(compare_swap, "lock cmpxchgq %[swap], (%%rdi)")
 
 /*
  * The result of an exclusive store is tested after the end of the range: if the store failed, the
- * sequence begins again at 12: and installs its descriptor again. The barrier orders the body
- * before the commit.
+ * sequence begins again at 12: and installs its descriptor again. DMB ISHLD orders the loads of the
+ * guards before the body, of which a processor may otherwise perform the loads first. DMB ISH
+ * orders the body before the commit.
  */
 #define SEQUENCE(name, commit)                                                                 \
 	static enum guarded_outcome name(struct rseq_area *area, struct operands *operands)    \

@@ -317,6 +317,7 @@ static enum onesided_result move_chunk(struct local_qp *lqp, const struct send_w
 
 	peer_access_announce(lqp, wqe);
 	moved = move_announced(lqp, wqe, chunk, result);
+	/* Release: all bytes were moved before. Pairs with announcement() of revoke.c. */
 	atomic_store_explicit(&shared->accessing, 0, memory_order_release);
 	return moved;
 }
@@ -560,6 +561,7 @@ enum onesided_result onesided_atomic(struct local_qp *lqp, struct send_wqe *wqe,
 		return ONESIDED_LOCAL_FAULT;
 	peer_access_announce(lqp, wqe);
 	executed = execute_announced(lqp, wqe, &result, &original);
+	/* As in move_chunk(). */
 	atomic_store_explicit(&shared->accessing, 0, memory_order_release);
 	if (executed != ONESIDED_DONE)
 		return executed;

@@ -442,8 +442,8 @@ void peer_request(struct engine *engine, uint32_t slot)
 /*
  * Wakes the reader if it sleeps; to be called after cells were committed. The fence orders the
  * stores of the cells before the load of reader_sleeps. The reader's fence orders its store of
- * reader_sleeps before its last check of the cells (local.c). Therefore either the reader finds the
- * cells or the writer finds the flag.
+ * reader_sleeps before its last check of the cells (local_sleep()). Therefore either the reader
+ * finds the cells or the writer finds the flag.
  */
 void peer_ring_doorbell(struct peer *peer)
 {

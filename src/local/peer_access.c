@@ -76,6 +76,10 @@ enum onesided_result peer_access_check(const struct local_qp *lqp, const struct 
 		can_receive = peer_access_can_receive(lqp, peer_qp, access->qp_word);
 		*result = check_peer_mr(peer_mr, access->mr_word, peer_qp, wqe, remote_addr, bytes,
 					access);
+		/*
+		 * The contents were read between the loads of the words. Pairs with the fence of
+		 * segment_revoke_word() and with the stores that publish the entries.
+		 */
 		atomic_thread_fence(memory_order_acquire);
 		if (atomic_load(&peer_qp->word) != access->qp_word ||
 		    atomic_load(&peer_mr->word) != access->mr_word)
@@ -109,7 +113,16 @@ void peer_access_announce(const struct local_qp *lqp, const struct send_wqe *wqe
 {
 	struct ring_shared *shared = lqp->peer->tx.shared;
 
-	atomic_store_explicit(&shared->accessing_tid, (uint32_t)thread_id(), memory_order_relaxed);
+	/*
+	 * Release: an owner that reads this id finds the ends of the accesses of preceding threads,
+	 * which had the lock before. Pairs with is_harmless().
+	 */
+	atomic_store_explicit(&shared->accessing_tid, (uint32_t)thread_id(), memory_order_release);
 	atomic_store(&shared->accessing, ring_access(lqp->qp->attr.dest_qp_num, wqe->rkey));
+	/*
+	 * The restartable sequences read the words with plain loads: either these find the
+	 * revocation, or the owner finds the announcement. Pairs with announcement() of revoke.c,
+	 * and with the fence of notify_peers() of share.c.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 }

@@ -161,7 +161,8 @@ static bool is_harmless(const struct peer *peer)
 
 /*
  * Announcements of a peer that was never admitted are ignored, because the peer cannot access our
- * memory.
+ * memory. seq_cst: the load follows the seq_cst store of the revoked word. It pairs with
+ * peer_access_announce(), and as an acquire with the end of the announcement (onesided.c).
  */
 static uint64_t announcement(const struct peer *peer)
 {

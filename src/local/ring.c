@@ -32,6 +32,8 @@ void ring_reader_init(struct ring_reader *reader, struct ring_shared *shared)
 
 /*
  * Reads the reader's tail. A tail outside of [writer->tail, writer->head] is invalid and ignored.
+ * Acquire: the reader has read the freed cells and their payload, which the caller overwrites, and
+ * has stored the data of these messages (has_peer_caught_up()). Pairs with ring_publish().
  */
 static void refresh_tail(struct ring_writer *writer)
 {
@@ -103,6 +105,10 @@ struct cell *ring_reserve(struct ring_writer *writer, uint32_t far_bytes, uint8_
 	return cell;
 }
 
+/*
+ * Release: the contents of the cell, its payload, and the data of preceding WRITEs to mapped memory
+ * are stored before. Pairs with ring_has_next().
+ */
 static inline void ring_publish_cell(struct ring_writer *writer, struct cell *cell)
 {
 	writer->data_head = writer->data_next;
@@ -182,6 +188,7 @@ const uint8_t *ring_payload(const struct ring_reader *reader, const struct cell 
 	return reader->shared->data + cell->data_offset;
 }
 
+/* Release: the freed cells and their payload were read before. Pairs with refresh_tail(). */
 void ring_publish(struct ring_reader *reader)
 {
 	if (reader->head == reader->tail)

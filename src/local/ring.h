@@ -244,6 +244,10 @@ const uint8_t *ring_payload(const struct ring_reader *reader, const struct cell 
 void ring_release(struct ring_reader *reader, const struct cell *cell);
 void ring_publish(struct ring_reader *reader);
 
+/*
+ * Acquire: the caller reads the contents of the cell and its payload. Pairs with
+ * ring_publish_cell().
+ */
 static inline bool ring_has_next(const struct ring_reader *reader)
 {
 	const struct cell *cell = &reader->shared->cells[reader->head % RING_CELLS];

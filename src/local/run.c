@@ -213,6 +213,10 @@ static void answer_waiting_writer(struct peer *peer)
 	/* A process that polls finds the space itself. */
 	if (ring_reader_polls(&peer->tx))
 		return;
+	/*
+	 * Orders the store of the tail before this load. Pairs with the fences after the stores of
+	 * writer_waits (sleep.c).
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&peer->rx.shared->writer_waits, memory_order_relaxed)) {
 		atomic_store(&peer->rx.shared->writer_waits, 0);

@@ -101,7 +101,10 @@ static uint32_t take_new_place(_Atomic uint32_t *end)
 	return place;
 }
 
-/* The owner: while `changes` is odd, readers do not use what they read. */
+/*
+ * The owner: while `changes` is odd, readers do not use what they read. The release fence orders
+ * this store before the changes. Pairs with changes_of() of daemon/device_total.c.
+ */
 static void devices_change_begin(struct segment_devices *devices)
 {
 	atomic_store_explicit(&devices->changes,
@@ -260,8 +263,10 @@ void segment_publish_qp(struct qp *qp)
 	}
 	atomic_store(&entry->access, qp->attr.qp_access_flags);
 	publish_onesided(entry, qp);
+	/* After the contents; seq_cst as the revocation. Pairs with peer_access_check(). */
 	atomic_store(&entry->word,
 		     segment_qp_word(segment_next_generation(&entry->word), qp->qpn, qp->state));
+	/* Release: pairs with segment_qp_entry(). */
 	atomic_store_explicit(place, (uint16_t)own, memory_order_release);
 }
 
@@ -294,6 +299,7 @@ void segment_publish_mr(struct engine *engine, const struct mr *mr)
 	entry->length_bytes = mr->length;
 	entry->addr = (uint64_t)(uintptr_t)mr->addr;
 	share_publish(engine, mr, entry);
+	/* As in segment_publish_qp(). */
 	atomic_store(&entry->word, segment_mr_word(segment_next_generation(&entry->word), mr->key));
 	atomic_store_explicit(place, own, memory_order_release);
 }

@@ -19,11 +19,19 @@ void local_finish_turn(struct peer *peer)
 	if (!peer_has_leftover(peer) || engine_is_polled(peer->engine))
 		return;
 	atomic_store(&peer->tx.shared->writer_waits, 1);
+	/*
+	 * Either this thread finds the space, or the reader finds writer_waits. Pairs with
+	 * answer_waiting_writer().
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (ring_has_space(&peer->tx, RING_FRAGMENT_BYTES))
 		engine_wake(peer->engine);
 }
 
+/*
+ * Relaxed: a peer that finds 0 late rings a doorbell too many. barrier_processes() follows if it
+ * must not find 1 late (ring_reader_polls()).
+ */
 static void set_reader_polls(struct local *local, bool polls)
 {
 	struct peer *peer;

@@ -70,8 +70,7 @@ static inline void order_own(void)
 static void order_all(void)
 {
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load(&barrier_has_threads))
-		barrier_threads();
+	barrier_threads_if_light();
 }
 
 /* Destructor of the key, at the end of a thread. */

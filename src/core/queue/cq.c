@@ -54,6 +54,7 @@ static int ring_map(uint32_t cqe, struct cqe **ring, uint32_t *mask, size_t *byt
 
 static void cq_set_head(struct cq *cq, uint32_t head)
 {
+	/* Pairs with cq_looks_empty(), which threads call without the lock. */
 	__atomic_store_n(&cq->head, head, __ATOMIC_RELEASE);
 	cq->usage->pending = head - cq->tail;
 }

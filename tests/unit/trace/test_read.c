@@ -3,6 +3,7 @@
  * Capture files: the formats, byte orders and link types that trace_read_stream() accepts, and
  * damaged files.
  */
+#include <endian.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -89,6 +90,7 @@ static void block_end(struct made_file *file, size_t at)
 
 static void add_pcapng_start(struct made_file *file, uint16_t link_type)
 {
+	static const uint8_t nanoseconds[4] = {9};
 	size_t at = block_begin(file, 0x0a0d0d0a);
 
 	add_u32(file, 0x1a2b3c4d);
@@ -103,7 +105,7 @@ static void add_pcapng_start(struct made_file *file, uint16_t link_type)
 	add_u32(file, 0);
 	add_u16(file, 9); /* if_tsresol: 10^-9 s */
 	add_u16(file, 1);
-	add_u32(file, file->is_swapped ? 0x09000000 : 0x00000009);
+	add_bytes(file, nanoseconds, sizeof(nanoseconds));
 	add_u32(file, 0);
 	block_end(file, at);
 }
@@ -146,6 +148,8 @@ static void convert_golden(struct made_file *file, const char *name, put_frame *
 		uint32_t head[4];
 
 		memcpy(head, bytes + at, sizeof(head));
+		for (int i = 0; i < 4; i++)
+			head[i] = le32toh(head[i]);
 		put(file, head[0] * UINT64_C(1000000000) + head[1] * UINT64_C(1000),
 		    bytes + at + PCAP_PACKET, head[2]);
 		at += PCAP_PACKET + head[2];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "pcap.h"
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@ bool pcap_open(struct pcap *pcap, const char *name)
 	*pcap = (struct pcap){.file = pcap_open_golden(name)};
 	if (!pcap->file)
 		return false;
-	if (fread(head, sizeof(head), 1, pcap->file) == 1 && head[0] == MAGIC)
+	if (fread(head, sizeof(head), 1, pcap->file) == 1 && le32toh(head[0]) == MAGIC)
 		return true;
 	fclose(pcap->file);
 	return false;
@@ -94,10 +95,13 @@ bool pcap_next(struct pcap *pcap, struct pcap_packet *packet)
 	uint8_t frame[PCAP_FRAME_MAX];
 	uint32_t record[4];
 
-	while (fread(record, sizeof(record), 1, pcap->file) == 1 && record[2] <= sizeof(frame) &&
-	       fread(frame, record[2], 1, pcap->file) == 1) {
+	while (fread(record, sizeof(record), 1, pcap->file) == 1) {
+		uint32_t len = le32toh(record[2]);
+
+		if (len > sizeof(frame) || fread(frame, len, 1, pcap->file) != 1)
+			break;
 		packet->frame = ++pcap->frame;
-		if (read_frame(packet, frame, record[2]))
+		if (read_frame(packet, frame, len))
 			return true;
 	}
 	fclose(pcap->file);
