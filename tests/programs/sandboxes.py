@@ -76,10 +76,36 @@ def as_mounted(lab, script):
             f"{laboratory.UID_NOBODY} --clear-groups \"$@\"", "sh")
 
 
-FULL_SHM = "mount -t tmpfs -o size=64k none /dev/shm; ! dd if=/dev/zero of=/dev/shm/full bs=4k 2>/dev/null"
-READ_ONLY = """for dir in /tmp /var/tmp /dev/shm /run; do
-    mount --bind $dir $dir; mount -o remount,bind,ro $dir
-done"""
+# tmpfs of their own in the mount namespace, so that nothing of the machine is read or written:
+OWN_SHM = "mount -t tmpfs none /dev/shm"
+FULL_SHM = "mount -t tmpfs -o size=64k none /dev/shm\n! dd if=/dev/zero of=/dev/shm/full bs=4k 2>/dev/null"
+READ_ONLY = "for dir in {}; do mount --bind $dir $dir; mount -o remount,bind,ro $dir; done"
+LIST = "import os; print(*sorted(os.listdir('/sys/class/infiniband')))"
+
+
+def full_shm_exchanges_data_by_both_transports(lab):
+    """/dev/shm has no free byte: usrdma keeps its shared memory elsewhere."""
+    works(lab, [], prefix=as_mounted(lab, FULL_SHM), user=0)
+
+
+def read_only_tmp_and_home_devices_are_in_sys(lab):
+    """As with `docker run --read-only`, where /dev/shm is writable: the files of the devices are there."""
+    script = f"{OWN_SHM}\n{READ_ONLY.format('/tmp /var/tmp /root /run')}"
+    works(lab, [], prefix=as_mounted(lab, script), user=0)
+    program = Sandbox(lab, prefix=as_mounted(lab, script), user=0).start(
+        "sh", "-c", '"$0" run -- "$1" -c "$2"; ls -A /dev/shm', os.path.join(lab.tree, "usrdma"), PYTHON, LIST)
+    check(program.finish(lab.seconds(20)) == "lo own0\n", program.story())
+
+
+def read_only_directories_program_prints_cause(lab):
+    """No directory is writable: data are exchanged, and programs that search /sys print why they find nothing."""
+    lab.end_daemons()
+    script = READ_ONLY.format("/tmp /var/tmp /dev/shm")
+    sandbox = Sandbox(lab, prefix=as_mounted(lab, script), user=0)
+    ping(sandbox)
+    text = sandbox.usrdma("run", "--", PYTHON, "-c", LIST, status=None)
+    check(text.count("usrdma: programs do not find RDMA devices in /sys: cannot create files in /tmp, /dev/shm and "
+                     "/var/tmp: Read-only file system; give the container a writable /tmp (--tmpfs /tmp)\n") == 1, text)
 
 
 def linux_4_18_exchanges_data_by_both_transports(lab):
@@ -101,7 +127,8 @@ def body(lab, cases):
     needs_root = why_not or (None if lab.drops and lab.isolated else "needs root")
     for case in (linux_4_18_exchanges_data_by_both_transports,):
         cases.run_unless(why_not, case.__name__.replace("_", " "), case, lab)
-    for case in (linux_4_18_roots_daemon_forwards_to_other_users,):
+    for case in (full_shm_exchanges_data_by_both_transports, read_only_tmp_and_home_devices_are_in_sys,
+                 read_only_directories_program_prints_cause, linux_4_18_roots_daemon_forwards_to_other_users):
         cases.run_unless(needs_root, case.__name__.replace("_", " "), case, lab)
 
 
