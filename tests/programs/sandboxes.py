@@ -125,6 +125,8 @@ def read_only_directories_program_prints_cause(lab):
     text = sandbox.usrdma("run", "--", PYTHON, "-c", LIST, status=None)
     check(text.count("usrdma: programs do not find RDMA devices in /sys: cannot create files in /tmp, /dev/shm and "
                      "/var/tmp: Read-only file system; give the container a writable /tmp (--tmpfs /tmp)\n") == 1, text)
+    text = sandbox.usrdma("run", "--mount", "--", PYTHON, "-c", LIST)
+    check("lo own0\n" in text and "programs do not find" not in text, text)
 
 
 def linux_4_18_roots_daemon_forwards_to_other_users(lab):
