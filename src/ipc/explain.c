@@ -38,6 +38,11 @@ void ipc_explain_spawn(int error)
 		level = explain_level(EXPLAIN_SPAWN_ENDED);
 		log_at(level,
 		       "no RDMA devices: usrdmad was started and exited at once; run 'usrdmad --foreground' to see why");
+	} else if (error == -EAGAIN) {
+		level = explain_level(EXPLAIN_SPAWN_FAILED);
+		log_at(level,
+		       "no RDMA devices: usrdmad cannot be started: the limit of processes (ulimit -u, or pids.max of the "
+		       "container's cgroup) is reached; raise it (--pids-limit)");
 	} else {
 		level = explain_level(EXPLAIN_SPAWN_FAILED);
 		log_at(level,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Debian's kernel with each setting of Yama (kernel.yama.ptrace_scope), in a virtual machine: programs of an unprivileged
-user exchange data, and `usrdma doctor` names the setting. Run by tests/soak; root only."""
+"""Debian's kernel with each setting of Yama (kernel.yama.ptrace_scope), in a virtual machine: programs of an
+unprivileged user exchange data, and `usrdma doctor` names the setting. Run by tests/soak; root only."""
 
 import os
 import re

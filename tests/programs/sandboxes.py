@@ -25,6 +25,7 @@ PROFILES = (("golang-github-containers-common", "/usr/share/containers/seccomp.j
 UNPACKED = os.path.join(laboratory.BUILD, "profiles")
 # A uid as OpenShift assigns them: without an entry in /etc/passwd.
 UID_OF_PROJECT = 1000650000
+UID_OF_LIMIT = 1000650001  # no other test has processes of this user
 
 
 class Sandbox:
@@ -214,6 +215,20 @@ def uid_beyond_map_program_prints_cause(lab):
           "does not map" in text, text)
 
 
+def process_limit_program_prints_cause(lab):
+    """As pids.max of a cgroup: neither the daemon can be started, nor a thread of a program."""
+    cause = "the limit of processes (ulimit -u, or pids.max of the container's cgroup) is reached; raise it " \
+            "(--pids-limit)"
+    lab.end_daemons()
+    sandbox = Sandbox(lab, prefix=("prlimit", "--nproc=1:1"), user=UID_OF_LIMIT)
+    text = sandbox.usrdma("rping", "-s", "-a", "127.0.0.1", status=None)
+    check(text.count(f"usrdma: no RDMA devices: usrdmad cannot be started: {cause}\n") == 1, text)
+    with daemon(lab, uid=0):
+        text = sandbox.usrdma("rping", "-c", "-a", "127.0.0.1", "-p", lab.port(), status=None)
+        check(text.count(f"usrdma: no RDMA devices: cannot create a thread: {cause}\n") == 1, text)
+        finds(sandbox, ["problem  the limit of processes permits 0 more"])
+
+
 def missing_sys_exchanges_data_by_both_transports(lab):
     works(lab, [], prefix=as_mounted(lab, "umount -R /sys"), user=0)
 
@@ -272,7 +287,8 @@ def body(lab, cases):
                     small_address_space_exchanges_data_by_both_transports)),
             (needs_root, (full_shm_exchanges_data_by_both_transports, read_only_tmp_and_home_devices_are_in_sys,
                           read_only_directories_program_prints_cause, unknown_uid_exchanges_data_by_both_transports,
-                          uid_beyond_map_program_prints_cause, missing_sys_exchanges_data_by_both_transports,
+                          uid_beyond_map_program_prints_cause, process_limit_program_prints_cause,
+                          missing_sys_exchanges_data_by_both_transports,
                           missing_proc_program_prints_cause, no_ipv6_addresses_exchanges_data_by_both_transports))):
         for case in chosen:
             cases.run_unless(why_not, case.__name__.replace("_", " "), case, lab)

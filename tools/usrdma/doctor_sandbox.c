@@ -8,6 +8,7 @@
 #include <linux/membarrier.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -29,6 +30,10 @@
 #endif
 
 #define MIB (1024ull * 1024)
+
+/* Of the daemon, and of two programs with an engine thread. */
+#define THREADS	      8
+#define THREADS_LEAST 2
 
 /* Defined by glibc 2.35 and later (sys/rseq.h). 0: the kernel refused the registration. */
 extern const unsigned int __rseq_size __attribute__((weak));
@@ -140,6 +145,41 @@ static void check_files(struct doctor *doctor)
 		"/tmp, /dev/shm and /var/tmp are not writable: programs that search /sys find no RDMA device");
 }
 
+static void *thread_wait(void *gate)
+{
+	pthread_mutex_lock(gate);
+	pthread_mutex_unlock(gate);
+	return NULL;
+}
+
+/* Creates threads that live at the same time. Returns their number. */
+static unsigned int try_threads(void)
+{
+	pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t threads[THREADS];
+	unsigned int count = 0;
+
+	pthread_mutex_lock(&gate);
+	while (count < THREADS && !pthread_create(&threads[count], NULL, thread_wait, &gate))
+		count++;
+	pthread_mutex_unlock(&gate);
+	for (unsigned int i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+	return count;
+}
+
+static void check_threads(struct doctor *doctor)
+{
+	unsigned int count = try_threads();
+
+	if (count < THREADS)
+		doctor_say(
+			doctor, count < THREADS_LEAST ? DOCTOR_PROBLEM : DOCTOR_WARNING,
+			"raise pids.max (--pids-limit of the container), or ulimit -u",
+			"the limit of processes permits %u more: the daemon and a pair of programs need %d",
+			count, THREADS);
+}
+
 /* RLIMIT_FSIZE applies to shared memory, too. */
 static void check_file_size(struct doctor *doctor)
 {
@@ -170,4 +210,5 @@ void doctor_check_sandbox(struct doctor *doctor)
 	}
 	check_files(doctor);
 	check_file_size(doctor);
+	check_threads(doctor);
 }

@@ -138,6 +138,9 @@ void doctor_check_memory_access(struct doctor *doctor)
 	int error = try_memory_access();
 	bool is_final;
 
+	/* The limit of processes, which another check reports. */
+	if (error == EAGAIN)
+		return;
 	if (!error) {
 		doctor_say(
 			doctor, DOCTOR_OK, NULL,
