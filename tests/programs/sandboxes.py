@@ -8,6 +8,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import subprocess
 
 from tests.programs import lab as laboratory
@@ -229,6 +230,18 @@ def process_limit_program_prints_cause(lab):
         finds(sandbox, ["problem  the limit of processes permits 0 more"])
 
 
+def foreign_proc_names_no_wrong_program(lab):
+    """A PID namespace without a /proc of its own, as that of pasta: there, /proc/PID is another process."""
+    lab.end_daemons()
+    usrdma_path = shlex.quote(os.path.join(lab.tree, "usrdma"))
+    script = f"{usrdma_path} rping -c -a 127.0.0.1 -p {lab.port()}; {usrdma_path} why"
+    sandbox = Sandbox(lab, prefix=("unshare", "-pf", "--kill-child"), user=0)
+    text = sandbox.start("sh", "-c", script).finish(lab.seconds(20))
+    check(re.search(r"^  where: process \(pid \d+\), ", text, re.M), text)
+    finds(sandbox, ["/proc belongs to another PID namespace: programs are not named in reports"])
+    lab.end_daemons()
+
+
 def missing_sys_exchanges_data_by_both_transports(lab):
     works(lab, [], prefix=as_mounted(lab, "umount -R /sys"), user=0)
 
@@ -288,7 +301,7 @@ def body(lab, cases):
             (needs_root, (full_shm_exchanges_data_by_both_transports, read_only_tmp_and_home_devices_are_in_sys,
                           read_only_directories_program_prints_cause, unknown_uid_exchanges_data_by_both_transports,
                           uid_beyond_map_program_prints_cause, process_limit_program_prints_cause,
-                          missing_sys_exchanges_data_by_both_transports,
+                          foreign_proc_names_no_wrong_program, missing_sys_exchanges_data_by_both_transports,
                           missing_proc_program_prints_cause, no_ipv6_addresses_exchanges_data_by_both_transports))):
         for case in chosen:
             cases.run_unless(why_not, case.__name__.replace("_", " "), case, lab)

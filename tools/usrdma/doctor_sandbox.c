@@ -19,6 +19,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/procfs.h"
 #include "doctor.h"
 #include "ipc/segment.h"
 
@@ -131,6 +132,16 @@ static const struct sandbox_check sandbox_checks[] = {
 	 "rules of usrdma fault cannot stop or end processes", "permit pidfd_open" PERMIT},
 };
 
+static void check_procfs(struct doctor *doctor)
+{
+	/* doctor_check_files() reports that /proc is missing. */
+	if (!access("/proc/self/exe", F_OK) && !procfs_is_ours())
+		doctor_say(
+			doctor, DOCTOR_WARNING, "mount -t proc proc /proc, in the container",
+			"/proc belongs to another PID namespace: programs are not named in reports, and fault rules that name a "
+			"program do not act on it");
+}
+
 static void check_files(struct doctor *doctor)
 {
 	static const char *const places[] = {"/tmp", "/dev/shm", "/var/tmp"};
@@ -208,6 +219,7 @@ void doctor_check_sandbox(struct doctor *doctor)
 				   "Linux %s or a seccomp filter refuses %s: %s: %s",
 				   kernel.release, check->call, strerror(error), check->effect);
 	}
+	check_procfs(doctor);
 	check_files(doctor);
 	check_file_size(doctor);
 	check_threads(doctor);
