@@ -12,13 +12,13 @@
 
 #include "base/fdpass.h"
 #include "base/resize.h"
+#include "base/seal.h"
 #include "daemon/control_counters.h"
 #include "daemon/descriptors.h"
 #include "daemon/user_log.h"
 #include "link/udp_socket.h"
 
 #define SEGMENT_BYTES_MAX (1ull << 30)
-#define SEGMENT_SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
 #define MEMFD_NOEXEC_SEAL 0x0008u /* Linux 6.3; headers of Debian 12 lack it */
 
 /*
@@ -82,9 +82,8 @@ void peers_session_init(struct session *session)
 static bool is_segment(int fd, uint64_t bytes)
 {
 	struct stat st;
-	int seals = fcntl(fd, F_GET_SEALS);
 
-	if (seals < 0 || (seals & SEGMENT_SEALS) != SEGMENT_SEALS)
+	if (!seal_has_future_writes(fd, F_SEAL_SHRINK | F_SEAL_GROW))
 		return false;
 	if (bytes == 0 || bytes > SEGMENT_BYTES_MAX)
 		return false;

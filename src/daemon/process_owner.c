@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/procfs.h"
+
 #define ID_COUNT 4
 
 /* The beginning of the file; the line "Uid:" is among the first ten. 0: it cannot be read. */
@@ -30,7 +32,7 @@ bool process_owner_is(pid_t pid, uid_t uid)
 {
 	char text[1024], *at;
 
-	if (status_read(pid, text, sizeof(text)) <= 0)
+	if (!procfs_is_ours() || status_read(pid, text, sizeof(text)) <= 0)
 		return false;
 	at = strstr(text, "\nUid:");
 	if (!at)

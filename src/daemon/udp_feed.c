@@ -10,10 +10,8 @@
 #include <unistd.h>
 
 #include "base/resize.h"
+#include "base/seal.h"
 
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
 #define MEMFD_NOEXEC_SEAL 0x0008u /* Linux 6.3; headers of Debian 12 lack it */
 #define STORED_BYTES	  offsetof(struct udp_ring_memory, cells)
 
@@ -59,7 +57,7 @@ static int udp_feed_open_memory(struct udp_feed *feed, int *fd)
 		error = -errno;
 		goto err_memory;
 	}
-	error = seal(*fd, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
+	error = seal_future_writes(fd, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 	if (!error)
 		return 0;
 	munmap(feed->memory, sizeof(*feed->memory));

@@ -511,8 +511,9 @@ void ipc_explain_wire(uint32_t wire_errno)
 			"the kernel's rxe ('rdma link show' lists it, 'rdma link delete NAME' removes it); "
 			"restart the program afterwards");
 	else
-		log_user("other hosts cannot be reached: UDP port 4791: %s",
-			 strerror((int)wire_errno));
+		log_user(
+			"other hosts cannot be reached: UDP port 4791: %s; 'usrdma doctor' names the cause",
+			strerror((int)wire_errno));
 }
 
 int ipc_recv(int fd, bool dont_wait, void *msg, uint32_t msg_max, int *fds, int *nfds)

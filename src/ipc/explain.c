@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/log.h"
+#include "base/syscalls.h"
 #include "ipc/msg.h"
 
 enum explain_cause {
@@ -16,6 +19,7 @@ enum explain_cause {
 	EXPLAIN_PROCESSES,
 	EXPLAIN_OPEN_FILES,
 	EXPLAIN_VERSION,
+	EXPLAIN_MEMFD,
 	EXPLAIN_CAUSES
 };
 
@@ -34,6 +38,11 @@ void ipc_explain_spawn(int error)
 		level = explain_level(EXPLAIN_SPAWN_ENDED);
 		log_at(level,
 		       "no RDMA devices: usrdmad was started and exited at once; run 'usrdmad --foreground' to see why");
+	} else if (error == -EAGAIN) {
+		level = explain_level(EXPLAIN_SPAWN_FAILED);
+		log_at(level,
+		       "no RDMA devices: usrdmad cannot be started: the limit of processes (ulimit -u, or pids.max of the "
+		       "container's cgroup) is reached; raise it (--pids-limit)");
 	} else {
 		level = explain_level(EXPLAIN_SPAWN_FAILED);
 		log_at(level,
@@ -71,6 +80,17 @@ void ipc_explain_other_user(const struct ucred *daemon)
 	       (long)daemon->pid, (unsigned int)daemon->uid);
 }
 
+/* The daemon has the filter of the program that started it, most often of this one. */
+static bool has_memfd(void)
+{
+	int fd = memfd_create("usrdma-explain", MFD_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	sys_close(fd);
+	return true;
+}
+
 void ipc_explain_limit(int error)
 {
 	enum log_level level;
@@ -80,6 +100,11 @@ void ipc_explain_limit(int error)
 		log_at(level,
 		       "usrdmad does not serve this program: %s has the maximum number of processes",
 		       error == -EDQUOT ? "its user" : "the daemon");
+	} else if ((error == -ENOSYS || error == -EPERM) && !has_memfd()) {
+		level = explain_level(EXPLAIN_MEMFD);
+		log_at(level,
+		       "no RDMA devices: the kernel or a seccomp filter refuses memfd_create(2), which shared memory needs; "
+		       "permit it in the seccomp profile of the container");
 	} else if (error == -EMFILE) {
 		level = explain_level(EXPLAIN_OPEN_FILES);
 		log_at(level,

@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/procfs.h"
 #include "base/syscalls.h"
 #include "base/util.h"
 #include "core/engine/lock_check.h"
@@ -272,13 +272,9 @@ int revoke_qp(struct qp *qp)
 static bool can_watch(const struct peer *peer)
 {
 	const struct segment_hdr *hdr = &peer->segment->hdr;
-	char self[16] = "";
 
-	if (!peer->engine_tid || !has_same_image(peer, peer->engine_tid) ||
-	    !thread_state(hdr->pid, peer->engine_tid))
-		return false;
-	return readlink("/proc/self", self, sizeof(self) - 1) > 0 &&
-	       strtol(self, NULL, 10) == getpid();
+	return peer->engine_tid && has_same_image(peer, peer->engine_tid) &&
+	       thread_state(hdr->pid, peer->engine_tid) && procfs_is_ours();
 }
 
 void revoke_admit(struct peer *peer)

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/resize.h"
+#include "base/seal.h"
 #include "base/syscalls.h"
 #include "base/util.h"
 #include "core/engine/lock_check.h"
@@ -19,10 +20,6 @@
 #include "core/report/usage.h"
 #include "local/local.h"
 #include "local/share.h"
-
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
 
 static int make_memfd(struct segment **segment)
 {
@@ -45,12 +42,9 @@ static int make_memfd(struct segment **segment)
 	if (*segment == MAP_FAILED)
 		goto err_fd;
 	/* The seals prevent further writable mappings and any change of the size. */
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE))
-		goto err_map;
-	return fd;
-
-err_map:
-	ret = -errno;
+	ret = seal_future_writes(&fd, F_SEAL_SHRINK | F_SEAL_GROW);
+	if (!ret)
+		return fd;
 	munmap(*segment, SEGMENT_BYTES);
 	sys_close(fd);
 	return ret;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +13,13 @@
 #include <sys/auxv.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/checks.h"
+#include "base/log.h"
+#include "base/util.h"
 #include "sysfs/counters.h"
 #include "sysfs/devices.h"
 #include "sysfs/gid_table.h"
@@ -23,10 +27,11 @@
 #include "sysfs/tree.h"
 
 /*
- * The trees of all processes are in this directory. If the lock of a tree is free, its process has
- * exited.
+ * The trees of all processes are in the first of these directories that is writable: containers
+ * often have a read-only /tmp. If the lock of a tree is free, its process has exited.
  */
-#define TREES	     "/tmp"
+static const char *const trees[] = {"/tmp", "/dev/shm", "/var/tmp"};
+#define TREES_BYTES  sizeof("/dev/shm")
 #define TREE_PREFIX  "usrdma-sys."
 #define TREE_PATTERN TREE_PREFIX "XXXXXX"
 /* Prefix of a tree that is not locked yet; sweep() ignores it. */
@@ -48,7 +53,8 @@ static struct {
 	pthread_mutex_t lock;
 	pid_t owner;
 	int lock_fd;
-	char path[sizeof(TREES "/" TREE_PATTERN)];
+	const char *parent; /* of `trees` */
+	char path[TREES_BYTES + sizeof("/" TREE_PATTERN)];
 	unsigned int generation; /* 0: none yet */
 	uint64_t fresh_until_ns;
 	uint64_t fingerprint;
@@ -74,11 +80,11 @@ static int redirect_is_ours(const struct dirent *entry)
 	return !strncmp(entry->d_name, TREE_PREFIX, sizeof(TREE_PREFIX) - 1);
 }
 
-static void sweep(void)
+static void sweep(const char *parent)
 {
 	struct dirent **names;
-	int n = scandir(TREES, &names, redirect_is_ours, NULL);
-	int trees_fd = open(TREES, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int n = scandir(parent, &names, redirect_is_ours, NULL);
+	int trees_fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	for (int i = 0; i < n; i++) {
 		struct stat stat_;
@@ -95,29 +101,37 @@ static void sweep(void)
 		close(trees_fd);
 }
 
-/* Creates the directory of this process and locks its lock file until the process exits. */
-static int home_make(void)
+static void log_without_tree(const char *places, int error)
 {
-	char path[sizeof(tree.path)] = TREES "/" NEW_PREFIX "XXXXXX";
+	static atomic_bool is_logged;
+
+	/* `usrdma run --mount` provides the files. access() of this library would take the lock. */
+	if (!syscall(SYS_faccessat, AT_FDCWD, "/sys/class/infiniband", F_OK))
+		return;
+	if (!atomic_exchange(&is_logged, true))
+		log_user(
+			"programs do not find RDMA devices in /sys: cannot create files in %s: %s; "
+			"give the container a writable /tmp (--tmpfs /tmp)",
+			places, strerror(-error));
+}
+
+static int home_make_in(const char *parent)
+{
+	char path[sizeof(tree.path)];
 	char lock[sizeof(path) + sizeof("/" LOCK_NAME)];
 	int fd, ret;
 
-	/*
-	 * In a child after fork() this is a copy of the parent's descriptor, which would keep the
-	 * parent's lock.
-	 */
-	if (tree.lock_fd >= 0)
-		close(tree.lock_fd);
-	tree.lock_fd = -1;
-	sweep();
+	sweep(parent);
+	snprintf(path, sizeof(path), "%s/" NEW_PREFIX "XXXXXX", parent);
 	if (!mkdtemp(path))
 		return -errno;
-	snprintf(tree.path, sizeof(tree.path), TREES "/" TREE_PREFIX "%s",
-		 path + strlen(TREES "/" NEW_PREFIX));
+	snprintf(tree.path, sizeof(tree.path), "%s/" TREE_PREFIX "%s", parent,
+		 path + strlen(parent) + strlen("/" NEW_PREFIX));
 	snprintf(lock, sizeof(lock), "%s/" LOCK_NAME, path);
 	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_EXCL, 0600);
 	if (fd < 0 || flock(fd, LOCK_EX) || chmod(path, 0755) || rename(path, tree.path))
 		goto err_made;
+	tree.parent = parent;
 	tree.lock_fd = fd;
 	tree.owner = getpid();
 	tree.generation = 0;
@@ -130,6 +144,27 @@ err_made:
 		close(fd);
 	(void)unlink(lock);
 	(void)rmdir(path);
+	return ret;
+}
+
+/* Creates the directory of this process and locks its lock file until the process exits. */
+static int home_make(void)
+{
+	int ret = -ENOENT;
+
+	/*
+	 * In a child after fork() this is a copy of the parent's descriptor, which would keep the
+	 * parent's lock.
+	 */
+	if (tree.lock_fd >= 0)
+		close(tree.lock_fd);
+	tree.lock_fd = -1;
+	for (size_t i = 0; i < COUNT(trees); i++) {
+		ret = home_make_in(trees[i]);
+		if (!ret)
+			return 0;
+	}
+	log_without_tree("/tmp, /dev/shm and /var/tmp", ret);
 	return ret;
 }
 
@@ -190,8 +225,11 @@ static int redirect_refresh(void)
 	if (ret || clock_now_ns() < tree.fresh_until_ns)
 		return ret;
 	ret = devices_get(&list);
-	if (!ret && (!tree.generation || list.fingerprint != tree.fingerprint))
+	if (!ret && (!tree.generation || list.fingerprint != tree.fingerprint)) {
 		ret = generation_make(&list);
+		if (ret)
+			log_without_tree(tree.parent, ret);
+	}
 	free(list.items);
 	if (!ret)
 		tree.fresh_until_ns = clock_now_ns() + FRESH_NS;
@@ -215,10 +253,10 @@ static void __attribute__((destructor)) leave(void)
 
 	if (tree.owner != getpid())
 		return;
-	trees_fd = open(TREES, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	trees_fd = open(tree.parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (trees_fd < 0)
 		return;
-	tree_remove(trees_fd, tree.path + sizeof(TREES));
+	tree_remove(trees_fd, tree.path + strlen(tree.parent) + 1);
 	close(trees_fd);
 }
 

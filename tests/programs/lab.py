@@ -33,6 +33,8 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file_
 BUILD = os.environ.get("USRDMA_BUILD", os.path.join(SOURCE, "build"))
 # tests/soak sets it: tests that repeat their cases with several devices, partners or sizes then run all combinations.
 EVERY = os.environ.get("USRDMA_EVERY") == "1"
+# A name of tests/programs/sandbox_filter.py: the programs and the daemons that they start then run under this filter.
+SANDBOX = os.environ.get("USRDMA_SANDBOX")
 UID_NOBODY = 65534
 CLONE_NEWNET = 0x40000000
 CLONE_NEWNS = 0x00020000
@@ -191,6 +193,8 @@ class Lab:
             os.chown(self.scratch, UID_NOBODY, UID_NOBODY)
         self.tree = self.readable_tree()
         self.env = self.environment()
+        self.filter = os.path.join(SOURCE, "tests/programs/sandbox_filter.py")
+        self.sandbox = ["/usr/bin/python3", self.copy(self.filter), SANDBOX, "--"] if SANDBOX else []
         self.ports = itertools.count(20001 if self.isolated else 20001 + os.getpid() % 20000)
         check(not os.path.isdir("/dev/infiniband") or not os.listdir("/dev/infiniband"), "/dev/infiniband has entries")
 
@@ -265,7 +269,7 @@ class Lab:
         return plain * (8 if self.sanitized else 2)
 
     def command(self):
-        return [os.path.join(self.tree, "usrdma"), "run", "--"]
+        return [*self.sandbox, os.path.join(self.tree, "usrdma"), "run", "--"]
 
     def tool(self, name):
         """Returns the path of a test program of this project."""
@@ -295,8 +299,8 @@ class Lab:
         out = os.path.join(self.scratch, f"status.{threading.get_ident()}")
         as_uid_nobody = {"user": UID_NOBODY, "group": UID_NOBODY, "extra_groups": []} if self.drops else {}
         with open(out, "wb") as file:
-            done = subprocess.run([os.path.join(self.tree, "usrdma"), "status", "--json"], stdout=file, env=self.env,
-                                  stderr=subprocess.DEVNULL, timeout=30, check=False, **as_uid_nobody)
+            done = subprocess.run([*self.sandbox, os.path.join(self.tree, "usrdma"), "status", "--json"], stdout=file,
+                                  env=self.env, stderr=subprocess.DEVNULL, timeout=30, check=False, **as_uid_nobody)
         if done.returncode != 0:
             return None
         with open(out, encoding="utf-8") as file:

@@ -26,9 +26,9 @@ void doctor_say(struct doctor *doctor, enum doctor_level level, const char *mend
 
 /*
  * The checks, in the table of doctor.c. Each prints one finding or more. Those of GPUs, of copies
- * of libraries, of packages, of `usrdma enable` and of a daemon that ends with a container print
- * findings only if there are any. A check that the table marks with needs_report is called only if
- * doctor->report is not NULL.
+ * of libraries, of packages, of sandboxes, of `usrdma enable` and of a daemon that ends with a
+ * container print findings only if there are any. A check that the table marks with needs_report is
+ * called only if doctor->report is not NULL.
  */
 void doctor_check_daemon(struct doctor *doctor);
 void doctor_check_devices(struct doctor *doctor);
@@ -47,6 +47,7 @@ void doctor_check_copies(struct doctor *doctor);
 void doctor_check_gpu(struct doctor *doctor);
 void doctor_check_container(struct doctor *doctor);
 void doctor_check_enabled(struct doctor *doctor);
+void doctor_check_sandbox(struct doctor *doctor);
 
 /* Whether a host, a name or an address, can be reached from here. */
 void doctor_check_host(struct doctor *doctor, const char *host);

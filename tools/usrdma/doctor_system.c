@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,8 +21,9 @@
 #include "report.h"
 
 /* The daemon has a socket for each of its slots, and each process needs one for each peer. */
-#define FILES_DAEMON  2048
-#define FILES_PROGRAM 256
+#define FILES_DAEMON	   2048
+#define FILES_DAEMON_LEAST 768
+#define FILES_PROGRAM	   256
 
 #define LINE_BYTES 512
 
@@ -65,6 +67,15 @@ void doctor_check_port(struct doctor *doctor)
 			doctor, DOCTOR_PROBLEM,
 			"stop the programs, so that the daemon ends, and start them with a larger limit of open files (ulimit -Hn)",
 			"UDP port %d: the daemon cannot open a socket for each process: %s. Other hosts cannot be reached",
+			ROCE_PORT, state);
+		return;
+	}
+	if (strcmp(state, strerror(ENOPROTOOPT)) == 0) {
+		doctor_say(
+			doctor, DOCTOR_PROBLEM,
+			"start the container with a runtime that uses the kernel of the host (runc, crun)",
+			"UDP port %d: the kernel refuses SO_ATTACH_REUSEPORT_CBPF, as gVisor does: %s. Processes of this "
+			"host reach each other; other hosts cannot be reached",
 			ROCE_PORT, state);
 		return;
 	}
@@ -125,7 +136,11 @@ void doctor_check_memory_access(struct doctor *doctor)
 {
 	char scope[16];
 	int error = try_memory_access();
+	bool is_final;
 
+	/* The limit of processes, which another check reports. */
+	if (error == EAGAIN)
+		return;
 	if (!error) {
 		doctor_say(
 			doctor, DOCTOR_OK, NULL,
@@ -133,19 +148,24 @@ void doctor_check_memory_access(struct doctor *doctor)
 		return;
 	}
 	if (file_first_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope)) &&
-	    strcmp(scope, "0") != 0)
+	    strcmp(scope, "0") != 0) {
+		/* Yama does not permit to change the value 3. */
+		is_final = strcmp(scope, "3") == 0;
 		doctor_say(
-			doctor, DOCTOR_WARNING, "sysctl kernel.yama.ptrace_scope=0",
+			doctor, DOCTOR_WARNING,
+			is_final ? "set kernel.yama.ptrace_scope=0 in /etc/sysctl.d, and boot" :
+				   "sysctl kernel.yama.ptrace_scope=0",
 			"processes cannot access each other's memory: ptrace_scope is %s. RDMA READ and "
 			"WRITE are copied by both processes, which is slower",
 			scope);
-	else
+	} else {
 		doctor_say(
 			doctor, DOCTOR_WARNING,
 			"start the container with --cap-add SYS_PTRACE or another seccomp profile",
 			"processes cannot access each other's memory: %s. RDMA READ and WRITE are copied "
 			"by both processes, which is slower",
 			strerror(error));
+	}
 }
 
 void doctor_check_files(struct doctor *doctor)
@@ -176,10 +196,14 @@ void doctor_check_limits(struct doctor *doctor)
 		return;
 	if (files.rlim_max < FILES_DAEMON)
 		doctor_say(
-			doctor, DOCTOR_PROBLEM,
+			doctor,
+			files.rlim_max < FILES_DAEMON_LEAST ? DOCTOR_PROBLEM : DOCTOR_WARNING,
 			"as root: prlimit --nofile=65536 --pid $$; or nofile in limits.conf(5), --ulimit nofile=65536 of the container",
-			"%llu open files at most: a daemon that this shell starts needs %d",
-			(unsigned long long)files.rlim_max, FILES_DAEMON);
+			"%llu open files at most: a daemon that this shell starts %s %d",
+			(unsigned long long)files.rlim_max,
+			files.rlim_max < FILES_DAEMON_LEAST ? "needs" :
+							      "serves few programs; it needs",
+			FILES_DAEMON);
 	else if (files.rlim_cur < FILES_PROGRAM)
 		doctor_say(doctor, DOCTOR_WARNING, "ulimit -Sn 1024",
 			   "%llu open files for each program: too few for many peers",
@@ -196,12 +220,22 @@ void doctor_check_limits(struct doctor *doctor)
 void doctor_check_ipv6(struct doctor *doctor)
 {
 	char line[LINE_BYTES];
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool has_sockets = fd >= 0 || errno != EAFNOSUPPORT;
+
+	if (fd >= 0)
+		close(fd);
 
 	/* Interfaces that are down have no addresses, of IPv6 either. */
 	if (doctor->report &&
 	    json_object_array_length(json_object_object_get(doctor->report, "devices")) == 0)
 		return;
-	if (file_first_line("/proc/net/if_inet6", line, sizeof(line)))
+	if (file_first_line("/proc/net/if_inet6", line, sizeof(line)) && !has_sockets)
+		doctor_say(
+			doctor, DOCTOR_WARNING,
+			"permit socket(AF_INET6) in the seccomp profile of the container",
+			"IPv6 sockets are refused: other hosts can be reached by IPv4 addresses only");
+	else if (file_first_line("/proc/net/if_inet6", line, sizeof(line)))
 		doctor_say(doctor, DOCTOR_OK, NULL, "IPv6: interfaces have addresses");
 	else
 		doctor_say(

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 
+#include "base/log.h"
 #include "base/user_fault.h"
 #include "base/util.h"
 #include "core/engine/discard.h"
@@ -305,6 +307,10 @@ int engine_start_thread(struct engine *engine)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	ret = -pthread_create(&engine->thread, NULL, thread_main, engine);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (ret == -EAGAIN)
+		log_user(
+			"no RDMA devices: cannot create a thread: the limit of processes (ulimit -u, or "
+			"pids.max of the container's cgroup) is reached; raise it (--pids-limit)");
 	if (!ret) {
 		pthread_detach(engine->thread);
 		pthread_barrier_wait(&engine->thread_begins);
