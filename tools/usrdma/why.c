@@ -6,18 +6,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/printable.h"
 #include "colour.h"
 #include "commands.h"
-#include "ipc/client.h"
 
 #define INCIDENTS_DEFAULT 5
-/* The daemon stores 1,000 failures. */
-#define READ_MAX  4096
-#define NS_PER_S  UINT64_C(1000000000)
-#define NS_PER_MS UINT64_C(1000000)
 
 struct why_options {
 	uint64_t wanted; /* PID or QPN; 0: any */
@@ -27,72 +20,6 @@ struct why_options {
 	bool wants_all;
 	size_t last; /* maximum number of incidents; 0: all */
 };
-
-static void why_make_printable(char *text, size_t bytes)
-{
-	text[bytes - 1] = '\0';
-	printable_string(text);
-}
-
-static int why_append(struct why_list *list, const struct ipc_failure_get_reply *reply)
-{
-	struct why_failure *more = realloc(list->failures, (list->count + 1) * sizeof(*more));
-	struct why_failure *failure;
-
-	if (!more)
-		return -ENOMEM;
-	list->failures = more;
-	failure = &more[list->count++];
-	*failure = (struct why_failure){.number = reply->number, .is = reply->failure};
-	why_make_printable(failure->is.program, sizeof(failure->is.program));
-	why_make_printable(failure->is.device, sizeof(failure->is.device));
-	why_make_printable(failure->is.call, sizeof(failure->is.call));
-	return 0;
-}
-
-/* Reads all failures that the caller may see. 0 or -errno. */
-static int why_read(struct ipc_client *client, struct why_list *list)
-{
-	struct ipc_failure_get request = {.hdr.type = IPC_FAILURE_GET};
-	struct ipc_failure_get_reply reply;
-	int error;
-
-	do {
-		error = ipc_call(client, &request, sizeof(request), NULL, 0, &reply, sizeof(reply));
-		if (!error)
-			error = why_append(list, &reply);
-		request.cursor = reply.number + 1;
-		/* Processes may report failures as fast as they are read. */
-	} while (!error && list->count < READ_MAX);
-	return error == -ENOENT ? 0 : error;
-}
-
-static bool why_fetch(struct why_list *list)
-{
-	struct ipc_client client;
-	int error = ipc_client_open(&client, IPC_ROLE_CONTROL);
-
-	if (error) {
-		fprintf(stderr, "usrdma: no daemon to ask: %s\n", strerror(-error));
-		return false;
-	}
-	error = why_read(&client, list);
-	ipc_client_close(&client);
-	if (error)
-		fprintf(stderr, "usrdma: the daemon could not report: %s\n", strerror(-error));
-	return !error;
-}
-
-static void write_time(FILE *out, uint64_t time_ns)
-{
-	time_t seconds = (time_t)(time_ns / NS_PER_S);
-	struct tm broken_down;
-	char text[32] = "?";
-
-	if (localtime_r(&seconds, &broken_down))
-		strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &broken_down);
-	fprintf(out, "%s.%03u", text, (unsigned int)(time_ns % NS_PER_S / NS_PER_MS));
-}
 
 static bool matches(const struct why_failure *failure, const struct why_options *options)
 {
@@ -123,47 +50,18 @@ static bool has_shown(const struct why_list *list, const struct why_options *opt
 	return false;
 }
 
+static void print_row(void *ctx, const char *name, const char *text)
+{
+	(void)ctx;
+	printf("\n  %s:%*s %s", name, (int)(sizeof("where") - 1 - strlen(name)), "", text);
+}
+
 static void print_text(const struct why_list *list, size_t root)
 {
-	const struct why_failure *cause = &list->failures[root];
-	const char *advice = why_advice(list, root);
-	const struct ipc_failure *fault = why_fault(list, root);
-
 	fputs(colour(COLOUR_BOLD), stdout);
 	why_write_cause(stdout, list, root);
 	fputs(colour(COLOUR_NONE), stdout);
-	if (fault) {
-		fputs("\n  fault: ", stdout);
-		why_write_fault(stdout, fault);
-	}
-	fputs("\n  when:  ", stdout);
-	write_time(stdout, cause->is.time_ns);
-	fputs("\n  where: ", stdout);
-	why_write_process(stdout, list, cause);
-	fputs("\n  seen:  ", stdout);
-	why_write_seen(stdout, cause);
-	for (size_t i = 0; i < list->count; i++) {
-		if (i == root || why_root(list, i) != root)
-			continue;
-		fprintf(stdout, "\n  then:  %s (pid %d): ", list->failures[i].is.program,
-			list->failures[i].is.pid);
-		why_write_seen(stdout, &list->failures[i]);
-	}
-	if (cause->is.dropped)
-		fprintf(stdout,
-			"\n  note:  the process had %u more failures just before, which were not stored",
-			cause->is.dropped);
-	if (cause->repeats) {
-		fprintf(stdout,
-			"\n  note:  earlier calls that failed for the same reason: %zu, the first at ",
-			cause->repeats);
-		write_time(stdout, cause->since_ns);
-		fputs("; --all shows them", stdout);
-	}
-	if (advice) {
-		fputs("\n  do:    ", stdout);
-		why_write_advice(stdout, &cause->is, advice);
-	}
+	why_each_row(list, root, print_row, NULL);
 	puts("\n");
 }
 
