@@ -53,6 +53,20 @@ static void print_incident(FILE *out, const struct why_list *list, size_t index)
 	free(cause);
 }
 
+static void print_legend(FILE *out, time_t now)
+{
+	char zone[16] = "?";
+	struct tm local;
+
+	if (localtime_r(&now, &local))
+		strftime(zone, sizeof(zone), "UTC%z", &local);
+	html_paragraph(
+		out,
+		"Newest first, times in %s. The title is the first cause; \"seen\" is what the application observed, "
+		"\"then\" a failure that follows from it.",
+		zone);
+}
+
 void section_failures(FILE *out, const struct bug_report *report)
 {
 	const struct why_list *list = &report->failures;
@@ -69,10 +83,7 @@ void section_failures(FILE *out, const struct bug_report *report)
 			"The daemon has stored no failure. It stores those of its time only: if it ended after the failure, "
 			"let the failure happen again and create the report while the daemon runs.");
 	else
-		html_paragraph(
-			out,
-			"Newest first. The title is the first cause; \"seen\" is what the application observed, "
-			"\"then\" a failure that follows from it.");
+		print_legend(out, report->time);
 	for (size_t i = list->count; i-- > 0 && shown < REPORT_INCIDENTS_MAX;) {
 		if (!failures_is_incident(list, i))
 			continue;

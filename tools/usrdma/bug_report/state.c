@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The daemon's report: devices, processes, queue pairs, regions, connections and counters. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "html.h"
@@ -14,6 +15,21 @@ struct column {
 
 #define COLUMNS_MAX 12
 
+/* The access flags of a memory region by their names. */
+static void print_access(FILE *out, const char *flags)
+{
+	char *text = NULL;
+	size_t bytes;
+	FILE *memory = open_memstream(&text, &bytes);
+
+	if (memory) {
+		why_write_access(memory, (uint32_t)strtoul(flags, NULL, 16));
+		fclose(memory);
+	}
+	html_cell(out, text && *text ? text : flags);
+	free(text);
+}
+
 /* Writes a cell, or the first cell of a row, with a member of an object. */
 static void print_member(FILE *out, json_object *object, const char *key, bool is_head)
 {
@@ -25,6 +41,8 @@ static void print_member(FILE *out, json_object *object, const char *key, bool i
 		html_cell_number(out, json_object_get_uint64(value));
 	else if (value && (strcmp(key, "peer_qpn") == 0 || strcmp(key, "qpn") == 0))
 		html_cell_format(out, "0x%06" PRIx64, report_qpn(object, key));
+	else if (value && strcmp(key, "access") == 0)
+		print_access(out, text_of(object, key));
 	else
 		html_cell(out, value ? text_of(object, key) : "");
 }
