@@ -212,7 +212,7 @@ def redacted(lab):
     home = os.path.join(lab.scratch, "home")
     with pair(lab, side=OWN if lab.isolated else None):
         status = lab.status()
-        how = {"HOME": home, "USRDMA_FAULTS": f"{home}/rules:/home/somebody/rules"}
+        how = {"HOME": home, "USRDMA_FAULTS": f"{home}/rules:/home/person/rules"}
         plain, _ = report(lab, **how)
         page, out = report(lab, "--redact", **how)
     secrets = {gid["gid"] for device in status["devices"] for gid in device["gids"]}
@@ -220,7 +220,7 @@ def redacted(lab):
     secrets -= {"127.0.0.1", "::ffff:127.0.0.1", "::1"}
     secrets |= {device["node_guid"] for device in status["devices"]}
     host = socket.gethostname().split(".")[0]
-    for text in (*secrets, home, "somebody"):
+    for text in (*secrets, home, "/home/person"):
         check(text in "".join(plain.texts.values()), f"{text} is nowhere")
         check(text not in out, f"{text} was not replaced")
     check(len(host) < 3 or host == "localhost" or not re.search(rf"\b{re.escape(host)}\b", page.texts["system"]), host)

@@ -2,12 +2,14 @@
 """Shows the page of usrdma report in Chromium, and checks the metrics of usrdma status with Prometheus's promtool.
 `tests/soak pages` runs it. USRDMA_PAGES=DIRECTORY keeps the page, its screenshots and its print."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 
 from tests.programs import lab as laboratory
+from tests.programs import monitoring
 from tests.programs.command_kit import usrdma
 from tests.programs.lab import check
 from tests.programs.report import SECTIONS, Page, mistake, pair
@@ -107,12 +109,20 @@ def printed(lab, path):
 
 
 def promtool(lab):
-    """Prometheus reads the metrics."""
-    with pair(lab):
-        status, out, err = usrdma(lab, "status", "--prometheus")
-    check(status == 0, err)
-    done = subprocess.run(["promtool", "check", "metrics"], input=out, capture_output=True, text=True, check=False)
-    check(done.returncode == 0 and not done.stderr, done.stderr)
+    """Prometheus reads the metrics, the rules of docs/monitoring.md, and the expressions of the dashboard."""
+    rules = [re.search(r"^```yaml\n(groups:.+?)^```", monitoring.text_of("docs", "monitoring.md"), re.M | re.S)[1],
+             json.dumps({"groups": [{"name": "dashboard", "rules": [
+                 {"record": f"rule:{number}", "expr": expression.replace("$__rate_interval", "1m")}
+                 for number, expression in enumerate(monitoring.expressions())]}]})]
+    for arguments, text in ((["metrics"], monitoring.metrics_of(lab)[0]), *((["rules"], text) for text in rules)):
+        path = os.path.join(lab.scratch, "rules.yml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        if arguments == ["rules"]:
+            arguments = ["rules", path]
+        done = subprocess.run(["promtool", "check", *arguments], input=text, capture_output=True, text=True,
+                              check=False)
+        check(done.returncode == 0 and not done.stderr, done.stdout + done.stderr)
 
 
 def body(lab, cases):
