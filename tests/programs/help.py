@@ -4,6 +4,7 @@
 import os
 import pty
 import re
+import shutil
 import subprocess
 
 from tests.programs import lab as laboratory
@@ -59,8 +60,28 @@ def colours(lab):
     check("\033" not in usrdma(lab, "doctor", TERM="xterm")[1], "escape sequences in a pipe")
 
 
+def missing_tools(lab):
+    """Without the package of the tools, each tool is named with the package that has it."""
+    prefix = os.path.join(lab.scratch, "prefix")
+    for folder, names in (("bin", ("usrdma",)), ("lib/usrdma", ("lib/libibverbs.so.1", "lib/librdmacm.so.1",
+                                                                "lib/libusrdma-sysfs.so"))):
+        os.makedirs(os.path.join(prefix, folder))
+        for name in names:
+            shutil.copy(os.path.join(lab.tree, name), os.path.join(prefix, folder))
+    path = os.path.join(prefix, "bin", "usrdma")
+    tools = [name for name in os.listdir(os.path.join(lab.tree, "tools"))
+             if os.path.isfile(os.path.join(lab.tree, "tools", name)) and name != "cm-reach"]
+    check("rping" in tools, f"{tools}")
+    for name in tools:
+        for argv in ((name, "-s"), ("run", "--", name)):
+            status, out, err = usrdma(lab, *argv, path=path, PATH="/nonexistent")
+            check(status == 127 and not out and
+                  err == f"usrdma: the tool '{name}' is not installed: install the package usrdma-tools\n", err)
+    check(usrdma(lab, "rpink", path=path)[0] == 2, "a name that is no tool")
+
+
 def body(lab, cases):
-    for case in (help_and_completion, colours):
+    for case in (help_and_completion, colours, missing_tools):
         cases.run(case.__name__.replace("_", " "), case, lab)
 
 
