@@ -108,13 +108,15 @@ const struct help_command help_commands[] = {
 	},
 	{
 		.name = "why",
-		.usage = "why [PID | QPN] [--last N] [--all] [--json]\n",
+		.usage = "why [PID | QPN] [--since TIME] [--last N] [--all] [--json]\n",
 		.text = "Explains the last failures of all processes, also of those that have ended: the first cause,\n"
-			"both sides, the numbers, and what to do.\n",
+			"both sides, the numbers, and what to do. --since TIME: 90s, 10m, 2h, 1d, 13:36 or\n"
+			"'2026-11-23 13:36:41'.\n",
 		.examples = "usrdma why\n"
-			    "usrdma why 4711 --last 20\n",
-		.words = "--last --all --json",
-		.values = "--last",
+			    "usrdma why 4711 --last 20\n"
+			    "usrdma why --since 10m\n",
+		.words = "--since --last --all --json",
+		.values = "--since --last",
 	},
 	{
 		.name = "report",

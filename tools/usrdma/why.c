@@ -18,11 +18,15 @@ struct why_options {
 	bool wants_json;
 	bool wants_notes;
 	bool wants_all;
-	size_t last; /* maximum number of incidents; 0: all */
+	bool has_last;
+	size_t last;	   /* maximum number of incidents; 0: all */
+	uint64_t since_ns; /* CLOCK_REALTIME of the oldest failure; 0: any */
 };
 
 static bool matches(const struct why_failure *failure, const struct why_options *options)
 {
+	if (failure->is.time_ns < options->since_ns)
+		return false;
 	return !options->has_wanted || (uint64_t)failure->is.pid == options->wanted ||
 	       failure->is.qpn == options->wanted;
 }
@@ -146,6 +150,20 @@ static void print_json(const struct why_list *list, size_t root)
 	json_object_put(object);
 }
 
+static void print_none(const struct why_list *list, const struct why_options *options)
+{
+	if (options->has_wanted && list->count)
+		printf("no failure of %" PRIu64
+		       " is stored as a pid or QPN%s; %zu other%s: usrdma why --all\n",
+		       options->wanted, options->since_ns ? " since this time" : "", list->count,
+		       list->count == 1 ? " is" : "s are");
+	else if (options->since_ns && list->count)
+		printf("no failure is stored since this time; %zu older %s: usrdma why\n",
+		       list->count, list->count == 1 ? "one is" : "ones are");
+	else
+		puts("no failure is stored");
+}
+
 /* Prints the newest incident first. */
 static void why_print(const struct why_list *list, const struct why_options *options)
 {
@@ -166,12 +184,8 @@ static void why_print(const struct why_list *list, const struct why_options *opt
 	}
 	if (options->wants_json)
 		return;
-	if (!shown && options->has_wanted && list->count)
-		printf("no failure of %" PRIu64
-		       " is stored as a pid or QPN; %zu other%s: usrdma why --all\n",
-		       options->wanted, list->count, list->count == 1 ? " is" : "s are");
-	else if (!shown)
-		puts("no failure is stored");
+	if (!shown)
+		print_none(list, options);
 	if (hidden)
 		printf("%zu older: usrdma why --last %zu\n", hidden, shown + hidden);
 }
@@ -183,6 +197,18 @@ static bool parse_u64(const char *text, uint64_t *value)
 	errno = 0;
 	*value = strtoull(text, &end, 0);
 	return !errno && *text >= '0' && *text <= '9' && !*end;
+}
+
+/* false: not a time, which was printed. */
+static bool parse_time(const char *text, struct why_options *options)
+{
+	if (why_parse_since(text, time(NULL), &options->since_ns))
+		return true;
+	fprintf(stderr,
+		"usrdma: invalid time '%s' of --since: expected a time before now, such as 90s, 10m, 2h or 1d, "
+		"or HH:MM[:SS] or YYYY-MM-DD[ HH:MM[:SS]]\n",
+		text);
+	return false;
 }
 
 /* 0, or the exit status after a message. */
@@ -199,17 +225,24 @@ static int why_parse(int argc, char **argv, struct why_options *options)
 		} else if (strcmp(argv[i], "--last") == 0 && i + 1 < argc &&
 			   parse_u64(argv[i + 1], &number)) {
 			options->last = (size_t)number;
+			options->has_last = true;
 			i++;
+		} else if (strcmp(argv[i], "--since") == 0 && i + 1 < argc) {
+			if (!parse_time(argv[++i], options))
+				return EXIT_USAGE;
 		} else if (!options->has_wanted && parse_u64(argv[i], &options->wanted)) {
 			options->has_wanted = true;
 		} else {
 			fprintf(stderr,
-				"usrdma: invalid argument '%s' of why: expected [PID | QPN] [--last N] "
-				"[--all] [--json]\n",
+				"usrdma: invalid argument '%s' of why: expected [PID | QPN] [--since TIME] "
+				"[--last N] [--all] [--json]\n",
 				argv[i]);
 			return EXIT_USAGE;
 		}
 	}
+	/* A time selects all failures after it. */
+	if (options->since_ns && !options->has_last)
+		options->last = 0;
 	return 0;
 }
 

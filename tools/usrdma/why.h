@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "ipc/msg_failure.h"
 
@@ -36,6 +37,12 @@ struct why_list {
  * frees list->failures also then.
  */
 bool why_fetch(struct why_list *list);
+
+/*
+ * why_since.c: reads a time before `now`, "90s", "10m", "2h" or "1d", or a local time,
+ * "2026-11-23 13:36:41", "2026-11-23" or "13:36", as CLOCK_REALTIME. false: not a time.
+ */
+bool why_parse_since(const char *text, time_t now, uint64_t *since_ns);
 
 /* why_join.c: sets cause and opposite of every failure. */
 void why_join(struct why_list *list);
