@@ -233,6 +233,24 @@ def redacted(lab):
         check(replaced, page.texts["connections"])
 
 
+def addresses_in_text(lab):
+    """An address is replaced in each place of a text, and what only resembles an address stays."""
+    cases = {
+        "to 10.1.2.3:7174: no": "to address-1:7174: no", "10.1.2.3.": "address-1.", "::ffff:10.1.2.3": "address-1",
+        "[fd01::2]:80": "[address-2]:80", "fd01::2%eth0/64": "address-2%eth0/64", "=FD01:0::2,": "=address-2,",
+        "02:aa:bb:cc:dd:ee": "mac-1", "02aa:bbff:fecc:ddee": "guid-1", "02aabbfffeccddee": "guid-1",
+        "127.0.0.1 ::1 0.0.0.0 ::": "127.0.0.1 ::1 0.0.0.0 ::", "/home/a/b:/home/c d": "/home/[user]/b:/home/[user] d",
+        "12:34:56 1.2.3 0x10aabbccddeeff00 a::b1 beef:1": "12:34:56 1.2.3 0x10aabbccddeeff00 address-3 beef:1",
+        "x10.1.2.3 <10.1.2.3> &10.9.9.9;": "x10.1.2.3 <address-1> &address-4;",
+    }
+    lab.end_daemons()
+    alone = lab.copy(os.path.join(lab.tree, "usrdma"))
+    page, _ = report(lab, "--redact", path=alone, USRDMA_PROFILE=" | ".join(cases))
+    found = page.texts["profile"].split("USRDMA_PROFILE\n")[1].split("\n")[0]
+    for shown, wanted in zip(found.split(" | "), cases.values()):
+        check(shown == wanted, f"{shown}: {wanted}")
+
+
 def order_is_fixed(lab):
     """Two reports of the same state differ in their time and in counters only."""
     first, second = (report(lab)[0].texts for _ in range(2))
@@ -275,8 +293,8 @@ def files_and_options(lab):
 
 
 def body(lab, cases):
-    for case in (failure_comes_first, names_are_escaped, trace_without_payload, redacted, order_is_fixed,
-                 works_without_daemon, files_and_options):
+    for case in (failure_comes_first, names_are_escaped, trace_without_payload, redacted, addresses_in_text,
+                 order_is_fixed, works_without_daemon, files_and_options):
         cases.run(case.__name__.replace("_", " "), case, lab)
     if lab.drops:
         cases.run("daemon of another user", daemon_of_another_user, lab)
