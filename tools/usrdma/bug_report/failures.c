@@ -80,8 +80,8 @@ void section_failures(FILE *out, const struct bug_report *report)
 	else if (!report->incidents)
 		html_paragraph(
 			out,
-			"The daemon has stored no failure. It stores those of its time only: if it ended after the failure, "
-			"let the failure happen again and create the report while the daemon runs.");
+			"The daemon has stored no failure. Without programs it ends 10 minutes after the last failure, and its "
+			"failures with it: let the failure happen again, and create the report within this time.");
 	else
 		print_legend(out, report->time);
 	for (size_t i = list->count; i-- > 0 && shown < REPORT_INCIDENTS_MAX;) {
