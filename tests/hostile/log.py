@@ -84,7 +84,8 @@ def names_are_shown_without_escapes(lab):
     with kit.daemon(lab, uid=0), kit.Child(kit.ATTACKER, has_an_unprintable_name) as attacker:
         kit.check(attacker.result == "ready", "the attacker failed")
         for command in (("status",), ("status", "--json"), ("status", "--prometheus"),
-                        ("top", "--count", "1"), ("top", "--json", "--count", "1"), ("why",), ("why", "--json")):
+                        ("top", "--count", "1"), ("top", "--json", "--count", "1"), ("why",), ("why", "--json"),
+                        ("report", "-o", "-")):
             text = output_of(lab, *command)
             kit.check(is_printable(text) and "\\u001b" not in text, f"usrdma {' '.join(command)}: {text!r}")
         kit.check("?[2J????" in output_of(lab, "top", "--count", "1"), "the program is not listed")

@@ -31,6 +31,7 @@ WANTED = [
     "share/zsh/site-functions/_usrdma",
     "share/fish/vendor_completions.d/usrdma.fish",
     "share/man/man1/usrdma.1",
+    "share/usrdma/grafana/usrdma.json",
     "share/usrdma/wireshark/heuristic_protos",
     "share/usrdma/wireshark/preferences",
     "share/man/man7/usrdma.7",

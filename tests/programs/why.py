@@ -9,6 +9,7 @@ import shutil
 import signal
 import struct
 import threading
+import time
 
 from tests.programs import cm, daemon_kit, perftest, wire
 from tests.programs import lab as laboratory
@@ -401,6 +402,30 @@ def nothing_stored(lab):
     check(why(lab, 4194304) == "no failure is stored\n", why(lab))
 
 
+def since_a_time(lab):
+    """--since selects the failures after a time, as a duration, a date or a time of the day, without a maximum."""
+    (old, _), _ = mistake(lab, "past_end")
+    second = int(time.time())
+    wait_until(lambda: int(time.time()) > second, lab.seconds(10), "the next second of the clock")
+    begin = time.localtime()
+    (new, _), _ = mistake(lab, "wrong_rkey")
+    for text in (time.strftime("%Y-%m-%d %H:%M:%S", begin), time.strftime("%Y-%m-%dT%H:%M:%S", begin),
+                 time.strftime("%H:%M:%S", begin)):
+        out = why(lab, "--since", text)
+        check(f"(pid {new})" in out and f"(pid {old})" not in out, f"{text}: {out}")
+        check(why(lab, old, "--since", text).startswith(f"no failure of {old} is stored as a pid or QPN since"), out)
+        objects = [json.loads(line) for line in why(lab, "--since", text, "--json").splitlines()]
+        check(objects and all(item["first"]["time_ns"] >= time.mktime(begin) * 1e9 for item in objects), f"{objects}")
+    for text in ("1h", "90m", "3600s", "1d", time.strftime("%Y-%m-%d", time.localtime(second - 86400))):
+        out = why(lab, "--since", text)
+        check(f"(pid {new})" in out and f"(pid {old})" in out and "older: " not in out, f"{text}: {out}")
+    check(why(lab, "--since", "1h", "--last", 1).count("  when: ") == 1, "--last")
+    check(why(lab, "--since", "2100-01-01").startswith("no failure is stored since this time; "), "in the future")
+    for text in ("", "x", "10", "10y", "1h2", "-1h", "25:00", "2026-13-01", "99999999999999999999s"):
+        status, out, err = usrdma(lab, "why", "--since", text)
+        check(status == 2 and not out and f"invalid time '{text}'" in err, f"{text}: {status} {out} {err}")
+
+
 def body(lab, cases):
     cases.run("no failure is stored", nothing_stored, lab)
     for case in MISTAKES:
@@ -425,7 +450,7 @@ def body(lab, cases):
         cases.run("resolution without a neighbour", unresolved, lab, "10.77.0.99", "EHOSTUNREACH|ETIMEDOUT")
     for case in (unknown_qpn_on_roce, refused, refused_datagrams, address_of_no_device, flushed_without_a_cause,
                  port_goes_down, lost_rep, reports_name_each_other, repeated_calls,
-                 no_response_while_the_port_is_down, reports_without_pause):
+                 no_response_while_the_port_is_down, reports_without_pause, since_a_time):
         cases.run(case.__name__.replace("_", " "), case, lab)
     if lab.isolated and os.geteuid() == 0:
         lab.add_host()

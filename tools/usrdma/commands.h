@@ -16,6 +16,7 @@ int command_enable(int argc, char **argv);
 int command_env(int argc, char **argv);
 int command_fault(int argc, char **argv);
 int command_man(int argc, char **argv);
+int command_report(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_top(int argc, char **argv);

@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "help.h"
 #include "places.h"
+#include "profile/profile.h"
 
 /* Whether a list of words that are separated by blanks contains the word. */
 static bool list_has(const char *list, const char *word)
@@ -75,6 +76,35 @@ static void print_commands(void)
 	print_files(PLACE_TOOLS, ".", false);
 }
 
+/* The values of an option, if they are words of usrdma. */
+static void print_values(const char *option)
+{
+	if (strcmp(option, "--format") == 0)
+		print_list("shell dockerfile github");
+	for (size_t i = 0; strcmp(option, "--profile") == 0 && profile_name(i); i++)
+		puts(profile_name(i));
+}
+
+/* The words after `usrdma fault` and at least one more word. */
+static void print_fault_words(const char *before, const char *words)
+{
+	if (strcmp(before, "scenario") == 0)
+		print_files(PLACE_SCENARIOS, ".", true);
+	/* The file of `set` and the rule of `add` are words of the user. */
+	else if (strcmp(before, "set") != 0 && strcmp(before, "add") != 0)
+		print_list(words);
+}
+
+/* Whether the words of the command of the user follow, which stand after "--". */
+static bool is_after_options(int argc, char **argv)
+{
+	for (int i = 2; i < argc; i++) {
+		if (strcmp(argv[i], "--") == 0)
+			return true;
+	}
+	return false;
+}
+
 /* argv[1] and the following words are those before the one that is completed. */
 int command_completion(int argc, char **argv)
 {
@@ -85,13 +115,17 @@ int command_completion(int argc, char **argv)
 		print_commands();
 		return EXIT_SUCCESS;
 	}
-	if (!command || list_has(command->values, before))
+	if (!command || is_after_options(argc, argv))
 		return EXIT_SUCCESS;
+	if (argc > 2 && list_has(command->values, before)) {
+		print_values(before);
+		return EXIT_SUCCESS;
+	}
 	if (strcmp(command->name, "man") == 0 && argc <= 3)
 		print_pages();
-	if (strcmp(command->name, "fault") == 0 && strcmp(before, "scenario") == 0)
-		print_files(PLACE_SCENARIOS, ".", true);
-	else if (strcmp(command->name, "fault") != 0 || argc == 2 || before[0] != '-')
+	if (strcmp(command->name, "fault") == 0 && argc > 2)
+		print_fault_words(before, command->words);
+	else
 		print_list(command->words);
 	return EXIT_SUCCESS;
 }

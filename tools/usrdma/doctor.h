@@ -13,22 +13,41 @@ enum doctor_level {
 	DOCTOR_PROBLEM, /* does not work */
 };
 
+/* A finding of one line. The strings are valid during the call of `found` only. */
+struct doctor_finding {
+	enum doctor_level level;
+	const char *text;
+	const char *mend; /* the command that mends it; NULL: none */
+};
+
 struct doctor {
 	struct report_daemon daemon;
 	json_object *report; /* of the daemon, if it serves this user; NULL: no such daemon */
 	unsigned int warnings;
 	unsigned int problems;
+	void (*found)(void *ctx, const struct doctor_finding *finding);
+	void *ctx;
 };
 
-/* Prints a finding of one line, and the command that mends it (NULL: none). */
+/*
+ * Runs all checks of this machine. `report` and `daemon` are those of report_ask_daemon(); the
+ * report stays the caller's, who keeps it as long as the doctor. The caller has set `found`, which
+ * receives each finding.
+ */
+void doctor_run(struct doctor *doctor, json_object *report, const struct report_daemon *daemon);
+
+/* "ok", "warning" or "problem". */
+const char *doctor_level_name(enum doctor_level level);
+
+/* Passes a finding to `found`. */
 void doctor_say(struct doctor *doctor, enum doctor_level level, const char *mend,
 		const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /*
- * The checks, in the table of doctor.c. Each prints one finding or more. Those of GPUs, of copies
- * of libraries, of packages, of sandboxes, of `usrdma enable` and of a daemon that ends with a
- * container print findings only if there are any. A check that the table marks with needs_report is
- * called only if doctor->report is not NULL.
+ * The checks, in the table of doctor_run.c. Each reports one finding or more. Those of GPUs, of
+ * copies of libraries, of packages, of sandboxes, of `usrdma enable` and of a daemon that ends with
+ * a container report findings only if there are any. A check that the table marks with needs_report
+ * is called only if doctor->report is not NULL.
  */
 void doctor_check_daemon(struct doctor *doctor);
 void doctor_check_devices(struct doctor *doctor);

@@ -13,19 +13,22 @@ const struct help_command help_commands[] = {
 			"--device mlx5_0=eth0 names the device of an interface; --profile connectx-6 gives it ids,\n"
 			"limits, port rate and GID table of an adapter; --profile help lists the profiles.\n"
 			"--only-devices: the other interfaces have no device. --config FILE has these settings.\n"
-			"--mount: static and Go programs find the devices in /sys, too.\n"
-			"Try it in two terminals: usrdma run rping -s -v, and\n"
-			"usrdma run rping -c -a 127.0.0.1 -C 3 -v\n",
+			"--mount: static and Go programs find the devices in /sys, too.\n",
+		.examples = "usrdma run rping -s -v\n"
+			    "usrdma run rping -c -a 127.0.0.1 -C 3 -v\n"
+			    "usrdma run --device mlx5_0=eth0 --profile connectx-6 -- ibv_devinfo\n",
 		.words = "--device --only-devices --profile --config --mount --",
-		.values = "--device",
+		.values = "--device --profile --config",
 	},
 	{
 		.name = "env",
 		.usage = "env [--format shell|dockerfile|github] [OPTION OF run]...\n",
-		.text = "Prints the environment variables that usrdma run sets. For this shell:\n"
-			"eval \"$(usrdma env)\". In a workflow: usrdma env --format github >>\"$GITHUB_ENV\"\n",
+		.text = "Prints the environment variables that usrdma run sets, for a shell, a Dockerfile or the\n"
+			"following steps of a GitHub Actions job.\n",
+		.examples = "eval \"$(usrdma env)\"\n"
+			    "usrdma env --format github >>\"$GITHUB_ENV\"\n",
 		.words = "--format --device --only-devices --profile --config",
-		.values = "--format --device",
+		.values = "--format --device --profile --config",
 	},
 	{
 		.name = "enable",
@@ -33,6 +36,8 @@ const struct help_command help_commands[] = {
 		.text = "As root: all programs of this machine, or of the image in DIR, use usrdma without usrdma run.\n"
 			"--sysfs: all programs also find the devices in /sys, by /etc/ld.so.preload.\n"
 			"--force: also if the machine has RDMA adapters, which programs then cannot use.\n",
+		.examples = "sudo usrdma enable --sysfs\n"
+			    "sudo usrdma enable --root /srv/image\n",
 		.words = "--sysfs --root --force",
 		.values = "--root",
 	},
@@ -40,6 +45,7 @@ const struct help_command help_commands[] = {
 		.name = "disable",
 		.usage = "disable [--root DIR]\n",
 		.text = "As root: removes what usrdma enable wrote.\n",
+		.examples = "sudo usrdma disable\n",
 		.words = "--root",
 		.values = "--root",
 	},
@@ -49,6 +55,8 @@ const struct help_command help_commands[] = {
 		.text = "Shows the devices with their addresses (GIDs), the processes that use them, their\n"
 			"queue pairs, memory regions and connections, fault rules, and counters, with dropped\n"
 			"packets by reason. --prometheus: the counters in the text format of Prometheus.\n",
+		.examples = "usrdma status\n"
+			    "usrdma status --json | jq .devices\n",
 		.words = "--json --prometheus",
 		.values = "",
 	},
@@ -59,6 +67,8 @@ const struct help_command help_commands[] = {
 		.text = "Shows each process with its rates of messages, packets, retries, RNR NAKs, dropped\n"
 			"packets and queue pair errors, every second. --qps, --devices: each queue pair or device.\n"
 			"--program: programs whose name contains NAME. Keys: q quit, v next view, letters sort.\n",
+		.examples = "usrdma top --qps\n"
+			    "usrdma top --json --count 10 --program rping\n",
 		.words = "--qps --devices --json --interval --count --program",
 		.values = "--interval --count --program",
 	},
@@ -79,25 +89,46 @@ const struct help_command help_commands[] = {
 			"--diagram FILE.svg or FILE.html: a sequence diagram of a connection, live or with -r.\n"
 			"--wireshark-profile: the directory of a profile with which Wireshark shows these\n"
 			"packets correctly.\n",
+		.examples =
+			"usrdma trace -w trace.pcapng --diagram trace.svg -- rping -c -a 127.0.0.1 -C 1\n"
+			"usrdma trace -r trace.pcapng --analysis\n",
 		.words = "--pid --qp --device --duration --all --text --analysis --json --diagram "
 			 "--wireshark-profile -w -r --",
-		.values = "--pid --qp --device --duration",
+		.values = "--pid --qp --device --duration --diagram -w -r",
 	},
 	{
 		.name = "doctor",
 		.usage = "doctor [HOST]\n",
 		.text = "Shows what on this machine prevents RDMA or slows it down, and how to mend it. With HOST:\n"
 			"whether that host answers on UDP port 4791, how fast, and the MTU of the path.\n",
+		.examples = "usrdma doctor\n"
+			    "usrdma doctor 192.0.2.7\n",
 		.words = "",
 		.values = "",
 	},
 	{
 		.name = "why",
-		.usage = "why [PID | QPN] [--last N] [--all] [--json]\n",
+		.usage = "why [PID | QPN] [--since TIME] [--last N] [--all] [--json]\n",
 		.text = "Explains the last failures of all processes, also of those that have ended: the first cause,\n"
-			"both sides, the numbers, and what to do.\n",
-		.words = "--last --all --json",
-		.values = "--last",
+			"both sides, the numbers, and what to do. --since TIME: 90s, 10m, 2h, 1d, 13:36 or\n"
+			"'2026-11-23 13:36:41'.\n",
+		.examples = "usrdma why\n"
+			    "usrdma why 4711 --last 20\n"
+			    "usrdma why --since 10m\n",
+		.words = "--since --last --all --json",
+		.values = "--since --last",
+	},
+	{
+		.name = "report",
+		.usage = "report [-o FILE] [--trace FILE [--payload]] [--redact]\n",
+		.text = "Writes one HTML file for a bug report: failures with their causes, doctor, fault rules,\n"
+			"processes, devices, counters, versions. Default: usrdma-report.html; -o -: standard output.\n"
+			"--trace FILE: the diagram of a capture file of usrdma trace -w. The file has no payload of\n"
+			"messages; --payload adds the capture file. --redact replaces addresses and host name.\n",
+		.examples = "usrdma report\n"
+			    "usrdma report --redact -o bug.html --trace trace.pcapng\n",
+		.words = "-o --trace --payload --redact",
+		.values = "-o --trace",
 	},
 	{
 		.name = "fault",
@@ -108,6 +139,9 @@ const struct help_command help_commands[] = {
 		.text = "Injects faults into this user's running programs: lost packets, errors, delays. Without\n"
 			"arguments it shows the rules with their passes and firings; see usrdma(7).\n"
 			"--user UID: root sets or clears the rules of this user.\n",
+		.examples = "usrdma fault scenario loss-1-percent\n"
+			    "usrdma fault add packet.send:drop:nth=7:prog=rping\n"
+			    "usrdma fault clear\n",
 		.words = "list set add clear scenario --json --seed --user",
 		.values = "--seed --user",
 	},
@@ -117,6 +151,8 @@ const struct help_command help_commands[] = {
 			 "man -k WORD\n",
 		.text = "Shows a page of the manual of a call or tool, for example usrdma man ibv_post_send. The name\n"
 			"of a constant, type or field shows or lists the pages that document it. -k WORD searches.\n",
+		.examples = "usrdma man ibv_post_send\n"
+			    "usrdma man -k multicast\n",
 		.words = "-k",
 		.values = "",
 	},
@@ -124,6 +160,7 @@ const struct help_command help_commands[] = {
 		.name = "completion",
 		.usage = "completion [WORD]...\n",
 		.text = "Prints the words that can follow on the command line; for the completion of shells.\n",
+		.examples = "usrdma completion status\n",
 		.words = "",
 		.values = "",
 	},
@@ -131,6 +168,7 @@ const struct help_command help_commands[] = {
 		.name = "version",
 		.usage = "version\n",
 		.text = "Prints the version of this command and of the daemon's protocol; also -V, --version.\n",
+		.examples = "usrdma version\n",
 		.words = "",
 		.values = "",
 	},
@@ -203,6 +241,8 @@ void help_print(FILE *out, const struct help_command *command)
 	if (command) {
 		fputs("Usage:\n", out);
 		print_command(out, command);
+		fputs("Examples:\n", out);
+		print_lines(out, command->examples, "  ");
 		return;
 	}
 	fputs(introduction, out);

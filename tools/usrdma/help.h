@@ -8,10 +8,11 @@
 /* A command as the help and the completion of shells describe it. */
 struct help_command {
 	const char *name;
-	const char *usage;  /* lines, each after "  usrdma " */
-	const char *text;   /* lines, each after 6 blanks */
-	const char *words;  /* options and actions, separated by blanks */
-	const char *values; /* options whose value is a word of the user, separated by blanks */
+	const char *usage;    /* lines, each after "  usrdma " */
+	const char *text;     /* lines, each after 6 blanks */
+	const char *examples; /* command lines, in the help of this command only */
+	const char *words;    /* options and actions, separated by blanks */
+	const char *values;   /* options whose value is a word of the user, separated by blanks */
 };
 
 extern const struct help_command help_commands[];

@@ -20,6 +20,7 @@ static const struct command commands[] = {
 	{"env", command_env},
 	{"fault", command_fault},
 	{"man", command_man},
+	{"report", command_report},
 	{"run", command_run},
 	{"status", command_status},
 	{"top", command_top},

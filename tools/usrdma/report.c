@@ -2,7 +2,9 @@
 #include "report.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ipc/client.h"
@@ -80,6 +82,40 @@ const char *text_of(json_object *object, const char *key)
 uint64_t number_of(json_object *object, const char *key)
 {
 	return json_object_get_uint64(json_object_object_get(object, key));
+}
+
+uint64_t report_qpn(json_object *qp, const char *key)
+{
+	return strtoull(text_of(qp, key), NULL, 16);
+}
+
+const char *report_counter_title(const char *key)
+{
+	static const struct {
+		const char *key, *title;
+	} titles[] = {
+		{"datagrams_without_a_way_out", "ud_sends_dropped"},
+		{"dropped_response_to_nothing", "dropped_response_without_request"},
+	};
+
+	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++) {
+		if (strcmp(titles[i].key, key) == 0)
+			return titles[i].title;
+	}
+	return key;
+}
+
+size_t report_length(json_object *list)
+{
+	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
+}
+
+bool report_program(uint64_t pid, char program[REPORT_PROGRAM_BYTES])
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/comm", pid);
+	return file_first_line(path, program, REPORT_PROGRAM_BYTES);
 }
 
 char *file_first_line(const char *path, char *text, int size)

@@ -3,6 +3,7 @@
 #define TOOLS_USRDMA_REPORT_H
 
 #include <json-c/json.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -24,6 +25,27 @@ const char *text_of(json_object *object, const char *key);
 
 /* A member of an object as a number, or 0 if the object lacks it. */
 uint64_t number_of(json_object *object, const char *key);
+
+/* A QPN, which the report has as hexadecimal text without leading zeros. */
+uint64_t report_qpn(json_object *qp, const char *key);
+
+/*
+ * The name of a counter for users. The keys of the report are stable (docs/compatibility.md), also
+ * unclear ones.
+ */
+const char *report_counter_title(const char *key);
+
+/* The number of elements of a list; 0 if it is not a list. */
+size_t report_length(json_object *list);
+
+/* Of /proc/PID/comm, with the NUL byte. */
+#define REPORT_PROGRAM_BYTES 16
+
+/*
+ * Reads the name of a running program, which can contain any bytes. false: no such process in this
+ * PID namespace.
+ */
+bool report_program(uint64_t pid, char program[REPORT_PROGRAM_BYTES]);
 
 /* Prints the report in the text format of Prometheus (exposition format 0.0.4). */
 void report_print_prometheus(json_object *report);

@@ -33,10 +33,35 @@ static void tool_exec(char **argv)
 	free(path);
 }
 
+/*
+ * Reports a tool of this project that is not installed: packages have the tools in one of their
+ * own. false: another name.
+ */
+static bool tool_is_missing(const char *name)
+{
+	static const char *const tools[] = {
+		"cmtime",	"mckey",	"rcopy",     "rdma_client", "rdma_server",
+		"rdma_xclient", "rdma_xserver", "riostream", "rping",	    "rstream",
+		"ucmatose",	"udaddy",	"udpong",
+	};
+
+	for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++) {
+		if (strcmp(name, tools[i]) != 0)
+			continue;
+		fprintf(stderr,
+			"usrdma: the tool '%s' is not installed: install the package usrdma-tools\n",
+			name);
+		return true;
+	}
+	return false;
+}
+
 int command_tool(int argc, char **argv)
 {
 	(void)argc;
 	tool_exec(argv);
+	if (tool_is_missing(argv[0]))
+		return EXIT_NOT_FOUND;
 	fprintf(stderr, "usrdma: unknown command '%s'; try 'usrdma --help'\n", argv[0]);
 	return EXIT_USAGE;
 }
@@ -86,6 +111,8 @@ int command_run(int argc, char **argv)
 	execvp(argv[first], &argv[first]);
 	if (errno == ENOENT) {
 		tool_exec(&argv[first]);
+		if (tool_is_missing(argv[first]))
+			return EXIT_NOT_FOUND;
 		errno = ENOENT;
 	}
 	fprintf(stderr, "usrdma: cannot run '%s': %s\n", argv[first], strerror(errno));

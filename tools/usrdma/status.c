@@ -32,12 +32,6 @@ static void print_devices(json_object *devices)
 	}
 }
 
-/* The report has QPNs as hexadecimal text without leading zeros. */
-static unsigned long long qpn_of(json_object *qp, const char *key)
-{
-	return strtoull(text_of(qp, key), NULL, 16);
-}
-
 static void print_qps(json_object *process)
 {
 	json_object *qps = json_object_object_get(process, "qps");
@@ -45,10 +39,10 @@ static void print_qps(json_object *process)
 	for (size_t i = 0; qps && i < json_object_array_length(qps); i++) {
 		json_object *qp = json_object_array_get_idx(qps, i);
 
-		printf("    qp 0x%06llx  %-3s %-5s", qpn_of(qp, "qpn"), text_of(qp, "type"),
-		       text_of(qp, "state"));
+		printf("    qp 0x%06" PRIx64 "  %-3s %-5s", report_qpn(qp, "qpn"),
+		       text_of(qp, "type"), text_of(qp, "state"));
 		if (json_object_object_get(qp, "peer_qpn"))
-			printf(" to 0x%06llx at %s", qpn_of(qp, "peer_qpn"),
+			printf(" to 0x%06" PRIx64 " at %s", report_qpn(qp, "peer_qpn"),
 			       text_of(qp, "peer_gid"));
 		if (json_object_object_get(qp, "transport"))
 			printf(" by %s", text_of(qp, "transport"));
@@ -68,26 +62,6 @@ static void print_mrs(json_object *process)
 	}
 }
 
-/*
- * The name of a counter in the text. The keys of the JSON are stable (docs/compatibility.md), also
- * unclear ones.
- */
-static const char *counter_title(const char *key)
-{
-	static const struct {
-		const char *key, *title;
-	} titles[] = {
-		{"datagrams_without_a_way_out", "ud_sends_dropped"},
-		{"dropped_response_to_nothing", "dropped_response_without_request"},
-	};
-
-	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++) {
-		if (strcmp(titles[i].key, key) == 0)
-			return titles[i].title;
-	}
-	return key;
-}
-
 /* Prints the counters that are not 0, one line for each group. */
 static void print_counters(json_object *counters, const char *indent)
 {
@@ -103,7 +77,7 @@ static void print_counters(json_object *counters, const char *indent)
 				continue;
 			if (*separator == ' ')
 				printf("%s%s", indent, group);
-			printf("%s%s %s", separator, counter_title(name),
+			printf("%s%s %s", separator, report_counter_title(name),
 			       json_object_get_string(number));
 			separator = ", ";
 		}

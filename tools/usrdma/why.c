@@ -6,18 +6,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/printable.h"
 #include "colour.h"
 #include "commands.h"
-#include "ipc/client.h"
 
 #define INCIDENTS_DEFAULT 5
-/* The daemon stores 1,000 failures. */
-#define READ_MAX  4096
-#define NS_PER_S  UINT64_C(1000000000)
-#define NS_PER_MS UINT64_C(1000000)
 
 struct why_options {
 	uint64_t wanted; /* PID or QPN; 0: any */
@@ -25,77 +18,15 @@ struct why_options {
 	bool wants_json;
 	bool wants_notes;
 	bool wants_all;
-	size_t last; /* maximum number of incidents; 0: all */
+	bool has_last;
+	size_t last;	   /* maximum number of incidents; 0: all */
+	uint64_t since_ns; /* CLOCK_REALTIME of the oldest failure; 0: any */
 };
-
-static void why_make_printable(char *text, size_t bytes)
-{
-	text[bytes - 1] = '\0';
-	printable_string(text);
-}
-
-static int why_append(struct why_list *list, const struct ipc_failure_get_reply *reply)
-{
-	struct why_failure *more = realloc(list->failures, (list->count + 1) * sizeof(*more));
-	struct why_failure *failure;
-
-	if (!more)
-		return -ENOMEM;
-	list->failures = more;
-	failure = &more[list->count++];
-	*failure = (struct why_failure){.number = reply->number, .is = reply->failure};
-	why_make_printable(failure->is.program, sizeof(failure->is.program));
-	why_make_printable(failure->is.device, sizeof(failure->is.device));
-	why_make_printable(failure->is.call, sizeof(failure->is.call));
-	return 0;
-}
-
-/* Reads all failures that the caller may see. 0 or -errno. */
-static int why_read(struct ipc_client *client, struct why_list *list)
-{
-	struct ipc_failure_get request = {.hdr.type = IPC_FAILURE_GET};
-	struct ipc_failure_get_reply reply;
-	int error;
-
-	do {
-		error = ipc_call(client, &request, sizeof(request), NULL, 0, &reply, sizeof(reply));
-		if (!error)
-			error = why_append(list, &reply);
-		request.cursor = reply.number + 1;
-		/* Processes may report failures as fast as they are read. */
-	} while (!error && list->count < READ_MAX);
-	return error == -ENOENT ? 0 : error;
-}
-
-static bool why_fetch(struct why_list *list)
-{
-	struct ipc_client client;
-	int error = ipc_client_open(&client, IPC_ROLE_CONTROL);
-
-	if (error) {
-		fprintf(stderr, "usrdma: no daemon to ask: %s\n", strerror(-error));
-		return false;
-	}
-	error = why_read(&client, list);
-	ipc_client_close(&client);
-	if (error)
-		fprintf(stderr, "usrdma: the daemon could not report: %s\n", strerror(-error));
-	return !error;
-}
-
-static void write_time(FILE *out, uint64_t time_ns)
-{
-	time_t seconds = (time_t)(time_ns / NS_PER_S);
-	struct tm broken_down;
-	char text[32] = "?";
-
-	if (localtime_r(&seconds, &broken_down))
-		strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &broken_down);
-	fprintf(out, "%s.%03u", text, (unsigned int)(time_ns % NS_PER_S / NS_PER_MS));
-}
 
 static bool matches(const struct why_failure *failure, const struct why_options *options)
 {
+	if (failure->is.time_ns < options->since_ns)
+		return false;
 	return !options->has_wanted || (uint64_t)failure->is.pid == options->wanted ||
 	       failure->is.qpn == options->wanted;
 }
@@ -123,47 +54,18 @@ static bool has_shown(const struct why_list *list, const struct why_options *opt
 	return false;
 }
 
+static void print_row(void *ctx, const char *name, const char *text)
+{
+	(void)ctx;
+	printf("\n  %s:%*s %s", name, (int)(sizeof("where") - 1 - strlen(name)), "", text);
+}
+
 static void print_text(const struct why_list *list, size_t root)
 {
-	const struct why_failure *cause = &list->failures[root];
-	const char *advice = why_advice(list, root);
-	const struct ipc_failure *fault = why_fault(list, root);
-
 	fputs(colour(COLOUR_BOLD), stdout);
 	why_write_cause(stdout, list, root);
 	fputs(colour(COLOUR_NONE), stdout);
-	if (fault) {
-		fputs("\n  fault: ", stdout);
-		why_write_fault(stdout, fault);
-	}
-	fputs("\n  when:  ", stdout);
-	write_time(stdout, cause->is.time_ns);
-	fputs("\n  where: ", stdout);
-	why_write_process(stdout, list, cause);
-	fputs("\n  seen:  ", stdout);
-	why_write_seen(stdout, cause);
-	for (size_t i = 0; i < list->count; i++) {
-		if (i == root || why_root(list, i) != root)
-			continue;
-		fprintf(stdout, "\n  then:  %s (pid %d): ", list->failures[i].is.program,
-			list->failures[i].is.pid);
-		why_write_seen(stdout, &list->failures[i]);
-	}
-	if (cause->is.dropped)
-		fprintf(stdout,
-			"\n  note:  the process had %u more failures just before, which were not stored",
-			cause->is.dropped);
-	if (cause->repeats) {
-		fprintf(stdout,
-			"\n  note:  earlier calls that failed for the same reason: %zu, the first at ",
-			cause->repeats);
-		write_time(stdout, cause->since_ns);
-		fputs("; --all shows them", stdout);
-	}
-	if (advice) {
-		fputs("\n  do:    ", stdout);
-		why_write_advice(stdout, &cause->is, advice);
-	}
+	why_each_row(list, root, print_row, NULL);
 	puts("\n");
 }
 
@@ -248,6 +150,20 @@ static void print_json(const struct why_list *list, size_t root)
 	json_object_put(object);
 }
 
+static void print_none(const struct why_list *list, const struct why_options *options)
+{
+	if (options->has_wanted && list->count)
+		printf("no failure of %" PRIu64
+		       " is stored as a pid or QPN%s; %zu other%s: usrdma why --all\n",
+		       options->wanted, options->since_ns ? " since this time" : "", list->count,
+		       list->count == 1 ? " is" : "s are");
+	else if (options->since_ns && list->count)
+		printf("no failure is stored since this time; %zu older %s: usrdma why\n",
+		       list->count, list->count == 1 ? "one is" : "ones are");
+	else
+		puts("no failure is stored");
+}
+
 /* Prints the newest incident first. */
 static void why_print(const struct why_list *list, const struct why_options *options)
 {
@@ -268,12 +184,8 @@ static void why_print(const struct why_list *list, const struct why_options *opt
 	}
 	if (options->wants_json)
 		return;
-	if (!shown && options->has_wanted && list->count)
-		printf("no failure of %" PRIu64
-		       " is stored as a pid or QPN; %zu other%s: usrdma why --all\n",
-		       options->wanted, list->count, list->count == 1 ? " is" : "s are");
-	else if (!shown)
-		puts("no failure is stored");
+	if (!shown)
+		print_none(list, options);
 	if (hidden)
 		printf("%zu older: usrdma why --last %zu\n", hidden, shown + hidden);
 }
@@ -285,6 +197,18 @@ static bool parse_u64(const char *text, uint64_t *value)
 	errno = 0;
 	*value = strtoull(text, &end, 0);
 	return !errno && *text >= '0' && *text <= '9' && !*end;
+}
+
+/* false: not a time, which was printed. */
+static bool parse_time(const char *text, struct why_options *options)
+{
+	if (why_parse_since(text, time(NULL), &options->since_ns))
+		return true;
+	fprintf(stderr,
+		"usrdma: invalid time '%s' of --since: expected a time before now, such as 90s, 10m, 2h or 1d, "
+		"or HH:MM[:SS] or YYYY-MM-DD[ HH:MM[:SS]]\n",
+		text);
+	return false;
 }
 
 /* 0, or the exit status after a message. */
@@ -301,17 +225,24 @@ static int why_parse(int argc, char **argv, struct why_options *options)
 		} else if (strcmp(argv[i], "--last") == 0 && i + 1 < argc &&
 			   parse_u64(argv[i + 1], &number)) {
 			options->last = (size_t)number;
+			options->has_last = true;
 			i++;
+		} else if (strcmp(argv[i], "--since") == 0 && i + 1 < argc) {
+			if (!parse_time(argv[++i], options))
+				return EXIT_USAGE;
 		} else if (!options->has_wanted && parse_u64(argv[i], &options->wanted)) {
 			options->has_wanted = true;
 		} else {
 			fprintf(stderr,
-				"usrdma: invalid argument '%s' of why: expected [PID | QPN] [--last N] "
-				"[--all] [--json]\n",
+				"usrdma: invalid argument '%s' of why: expected [PID | QPN] [--since TIME] "
+				"[--last N] [--all] [--json]\n",
 				argv[i]);
 			return EXIT_USAGE;
 		}
 	}
+	/* A time selects all failures after it. */
+	if (options->since_ns && !options->has_last)
+		options->last = 0;
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "ipc/msg_failure.h"
 
@@ -31,6 +32,18 @@ struct why_list {
 	size_t count;
 };
 
+/*
+ * why_read.c: reads all failures that the caller may see. false: the cause was printed. The caller
+ * frees list->failures also then.
+ */
+bool why_fetch(struct why_list *list);
+
+/*
+ * why_since.c: reads a time before `now`, "90s", "10m", "2h" or "1d", or a local time,
+ * "2026-11-23 13:36:41", "2026-11-23" or "13:36", as CLOCK_REALTIME. false: not a time.
+ */
+bool why_parse_since(const char *text, time_t now, uint64_t *since_ns);
+
 /* why_join.c: sets cause and opposite of every failure. */
 void why_join(struct why_list *list);
 
@@ -52,6 +65,13 @@ void why_write_cause(FILE *out, const struct why_list *list, size_t root);
 void why_write_seen(FILE *out, const struct why_failure *failure);
 void why_write_process(FILE *out, const struct why_list *list, const struct why_failure *failure);
 const char *why_advice(const struct why_list *list, size_t root);
+
+/*
+ * why_rows.c: calls `row` for each line below the cause: "fault", "when", "where", "seen", "then",
+ * "note" and "do".
+ */
+typedef void why_row_fn(void *ctx, const char *name, const char *text);
+void why_each_row(const struct why_list *list, size_t root, why_row_fn *row, void *ctx);
 
 /* Whether two reports are so close that they can be about one failure. */
 bool why_is_near(const struct ipc_failure *a, const struct ipc_failure *b);

@@ -2,7 +2,6 @@
 #include "active.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +9,6 @@
 
 #include "../report.h"
 #include "base/printable.h"
-
-/* Of /proc/PID/comm, with the NUL byte. */
-#define PROGRAM_BYTES 16
 
 /* A daemon with little memory passes an empty file. */
 static bool has_page(const struct ipc_client *client)
@@ -57,7 +53,8 @@ static bool is_concerned(const struct fault_text *text, uint64_t pid, const char
 		if (fault_parse(text->rules[i], parsed, why, sizeof(why)))
 			continue;
 		if ((!rule->pid || rule->pid == pid) &&
-		    (!rule->program[0] || strncmp(rule->program, program, PROGRAM_BYTES - 1) == 0))
+		    (!rule->program[0] ||
+		     strncmp(rule->program, program, REPORT_PROGRAM_BYTES - 1) == 0))
 			return true;
 	}
 	return false;
@@ -83,11 +80,9 @@ struct concerned {
 static void print_if_concerned(struct concerned *to, json_object *process)
 {
 	uint64_t pid = number_of(process, "pid");
-	char path[PATH_MAX], program[PROGRAM_BYTES];
+	char program[REPORT_PROGRAM_BYTES];
 
-	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/comm", pid);
-	if (number_of(process, "uid") != to->uid ||
-	    !file_first_line(path, program, sizeof(program)) ||
+	if (number_of(process, "uid") != to->uid || !report_program(pid, program) ||
 	    !is_concerned(to->text, pid, program, to->parsed))
 		return;
 	printable_string(program);
@@ -95,17 +90,12 @@ static void print_if_concerned(struct concerned *to, json_object *process)
 	to->separator = ", ";
 }
 
-static size_t length_of(json_object *list)
-{
-	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
-}
-
 void fault_print_concerned(const struct fault_text *text, json_object *report, uid_t uid)
 {
 	json_object *processes = json_object_object_get(report, "processes");
 	json_object *listeners = json_object_object_get(report, "listeners");
 	struct concerned to = {text, malloc(sizeof(*to.parsed)), uid, "; running programs: "};
-	size_t count = length_of(processes);
+	size_t count = report_length(processes);
 
 	if (!to.parsed)
 		return;
@@ -114,7 +104,7 @@ void fault_print_concerned(const struct fault_text *text, json_object *report, u
 	for (size_t i = 0; i < count; i++)
 		print_if_concerned(&to, json_object_array_get_idx(processes, i));
 	/* A program that only listens has no queue pair yet. */
-	for (size_t i = 0; i < length_of(listeners); i++) {
+	for (size_t i = 0; i < report_length(listeners); i++) {
 		json_object *listener = json_object_array_get_idx(listeners, i);
 		uint64_t pid = number_of(listener, "pid");
 

@@ -28,7 +28,7 @@ static bool is_page(const char *path)
 }
 
 /* The analysis of the connection, below the diagram of a page. */
-static int print_page_analysis(FILE *out, const struct trace_diagram *diagram)
+static int print_page_analysis(FILE *out, const struct trace_diagram *diagram, const char *heading)
 {
 	struct analysis analysis = {.model = &diagram->model, .source = diagram->source};
 	char *text = NULL;
@@ -43,7 +43,7 @@ static int print_page_analysis(FILE *out, const struct trace_diagram *diagram)
 		free(text);
 		return -ENOMEM;
 	}
-	fputs("<h2>Analysis of all connections</h2>\n<pre>", out);
+	fprintf(out, "<%s>Analysis of all connections</%s>\n<pre>", heading, heading);
 	rest = text;
 	while ((line = strsep(&rest, "\n"))) {
 		xml_text(out, line);
@@ -63,7 +63,7 @@ static int print_diagram(FILE *out, const struct trace_diagram *diagram, uint32_
 		fputs(page_head, out);
 	error = diagram_svg(out, &diagram->model, conn_index, diagram->source, is_inline);
 	if (!error && is_inline)
-		error = print_page_analysis(out, diagram);
+		error = print_page_analysis(out, diagram, "h2");
 	if (is_inline)
 		fputs("</body></html>\n", out);
 	return error;
@@ -203,4 +203,28 @@ int trace_read_back(const struct trace_options *options, const struct trace_out 
 		error = print_results(&diagram, &counts);
 	trace_diagram_close(&diagram);
 	return error ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int trace_print_part(FILE *out, const char *path, char why[TRACE_WHY_BYTES])
+{
+	struct trace_diagram diagram = {.source = file_name(path)};
+	struct trace_read_counts counts;
+	struct trace_out records;
+	uint32_t conn_index;
+	int error = model_out_open(&diagram, end_of_model, &records);
+
+	snprintf(why, TRACE_WHY_BYTES, "%s", strerror(ENOMEM));
+	if (!error)
+		error = trace_read_file(path, &records, &counts, why);
+	conn_index = error ? MODEL_NONE : diagram_choose(&diagram.model, 0);
+	if (!error && conn_index == MODEL_NONE) {
+		snprintf(why, TRACE_WHY_BYTES, "the trace contains no connection");
+		error = -ENOENT;
+	}
+	if (!error)
+		error = diagram_svg(out, &diagram.model, conn_index, diagram.source, true);
+	if (!error)
+		error = print_page_analysis(out, &diagram, "h3");
+	trace_diagram_close(&diagram);
+	return error;
 }

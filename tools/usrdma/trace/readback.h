@@ -2,8 +2,11 @@
 #ifndef USRDMA_TOOL_TRACE_READBACK_H
 #define USRDMA_TOOL_TRACE_READBACK_H
 
+#include <stdio.h>
+
 #include "model.h"
 #include "options.h"
+#include "read.h"
 #include "synth.h"
 
 /*
@@ -13,6 +16,13 @@
  * records, or NULL. Prints its errors. Returns the exit status.
  */
 int trace_read_back(const struct trace_options *options, const struct trace_out *also);
+
+/*
+ * Reads a capture file, and writes the diagram of a connection and the analysis as part of an HTML
+ * page. 0, or -errno and a sentence in `why`.
+ */
+int trace_print_part(FILE *out, const char *path, char why[TRACE_WHY_BYTES])
+	__attribute__((warn_unused_result));
 
 /*
  * A consumer that writes the diagram of the records that it received at the end of the trace,
