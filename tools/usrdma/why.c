@@ -72,6 +72,8 @@ static bool why_fetch(struct why_list *list)
 	struct ipc_client client;
 	int error = ipc_client_open(&client, IPC_ROLE_CONTROL);
 
+	if (error == -EPROTO)
+		return false;
 	if (error) {
 		fprintf(stderr, "usrdma: no daemon to ask: %s\n", strerror(-error));
 		return false;
