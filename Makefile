@@ -11,6 +11,7 @@
 #   make fuzz       every fuzz target for FUZZ_SECONDS
 #   make soak       the long variants of the tests, for hours: every race, many seeds, fuzzing
 #   make coverage   how much of the source the tests reach, by file
+#   make dist       source archive, SBOM and SHA256SUMS of the last commit, in build/dist; make dist-test tests the archive
 #   make install    into PREFIX (default /usr/local), libraries in a directory of their own; honours DESTDIR
 #   make uninstall  removes the files of the last make install
 #   make help       prints this list
@@ -21,7 +22,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 MESON = meson setup $(MESON_FLAGS)
 
-.PHONY: all demo test package-test bench fuzz soak coverage install uninstall help asan tsan format-check clean
+.PHONY: all demo test package-test bench fuzz soak coverage dist dist-test install uninstall help asan tsan format-check clean
 
 all: build/build.ninja
 	ninja -C build
@@ -60,6 +61,14 @@ soak:
 coverage:
 	scripts/setup build test
 	tests/coverage
+
+dist: all
+	scripts/setup dist
+	scripts/dist -b build
+
+dist-test:
+	scripts/setup build test dist
+	tests/dist
 
 install: all
 	meson configure build -Dprefix='$(PREFIX)'
