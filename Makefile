@@ -11,6 +11,8 @@
 #   make fuzz       every fuzz target for FUZZ_SECONDS
 #   make soak       the long variants of the tests, for hours: every race, many seeds, fuzzing
 #   make coverage   how much of the source the tests reach, by file
+#   make site       documents and manual pages as a site with search, in build/site; checks its links
+#   make dist       source archive, SBOM and SHA256SUMS of the last commit, in build/dist; make dist-test tests the archive
 #   make install    into PREFIX (default /usr/local), libraries in a directory of their own; honours DESTDIR
 #   make uninstall  removes the files of the last make install
 #   make help       prints this list
@@ -21,7 +23,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 MESON = meson setup $(MESON_FLAGS)
 
-.PHONY: all demo test package-test bench fuzz soak coverage install uninstall help asan tsan format-check clean
+.PHONY: all demo test package-test bench fuzz soak coverage site dist dist-test install uninstall help asan tsan format-check clean
 
 all: build/build.ninja
 	ninja -C build
@@ -60,6 +62,19 @@ soak:
 coverage:
 	scripts/setup build test
 	tests/coverage
+
+site: build/build.ninja
+	scripts/setup site
+	ninja -C build man
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 0) docs/site/build build/man
+
+dist: all
+	scripts/setup dist
+	scripts/dist -b build
+
+dist-test:
+	scripts/setup build test dist
+	tests/dist
 
 install: all
 	meson configure build -Dprefix='$(PREFIX)'

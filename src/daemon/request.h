@@ -14,6 +14,7 @@ union message {
 	struct ipc_hdr hdr;
 	struct ipc_hello hello;
 	struct ipc_hello_reply hello_reply;
+	struct ipc_version_reply version_reply;
 	alignas(16) uint8_t bytes[IPC_MSG_MAX];
 };
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/sockios.h>
 #include <stdalign.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -11,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fdpass.h"
+#include "config.h"
 #include "daemon/av.h"
 #include "daemon/cma.h"
 #include "daemon/control.h"
@@ -118,13 +120,15 @@ static int role_take(struct session *session, uint32_t role)
 
 /*
  * Handles the first message. The offsets of magic and version are the same in all protocol
- * versions, so that a client of another version gets an error reply. Returns the status of the
+ * versions, so that a client of another version gets an error reply,
+ * a struct ipc_version_reply. Returns the status of the
  * reply, or 1: the message is not a HELLO.
  */
 static int daemon_session_hello(struct session *session, struct request *request, size_t len)
 {
 	const struct ipc_hello *hello = &request->msg->hello;
 	struct ipc_hello_reply *reply = &request->reply->hello_reply;
+	struct ipc_version_reply *other = &request->reply->version_reply;
 	int error;
 
 	if (len < offsetof(struct ipc_hello, role) || hello->hdr.type != IPC_HELLO ||
@@ -137,6 +141,8 @@ static int daemon_session_hello(struct session *session, struct request *request
 		/* A daemon of an older installation must not outlive the programs that use it. */
 		if (session->cred.uid == session->server->uid || session->cred.uid == 0)
 			session->server->is_outdated = true;
+		other->version = IPC_VERSION;
+		snprintf(other->release, sizeof(other->release), "%s", USRDMA_VERSION);
 		return -EPROTO;
 	}
 	if (ipc_request_check(request->msg, len, request->nfds))
@@ -190,6 +196,7 @@ static void reply_send(struct session *session, const struct request *request)
 static void reply_status(struct session *session, struct request *request, int status)
 {
 	struct ipc_hdr *hdr = &request->reply->hdr;
+	bool has_body = !status || (request->msg->hdr.type == IPC_HELLO && status == -EPROTO);
 
 	if (status && request->reply_fd >= 0) {
 		close(request->reply_fd);
@@ -199,7 +206,7 @@ static void reply_status(struct session *session, struct request *request, int s
 	hdr->type = request->msg->hdr.type;
 	hdr->seq = request->msg->hdr.seq;
 	hdr->status = status;
-	hdr->len = status ? (uint32_t)sizeof(*hdr) : ipc_type_info(hdr->type)->reply_bytes;
+	hdr->len = has_body ? ipc_type_info(hdr->type)->reply_bytes : (uint32_t)sizeof(*hdr);
 	reply_send(session, request);
 }
 

@@ -435,6 +435,7 @@ static int client_hello(struct ipc_client *client, enum ipc_role role)
 /* 0 or -errno; -EAGAIN: a daemon was started or exited, the caller retries. */
 static int open_once(struct ipc_client *client, enum ipc_role role)
 {
+	struct ipc_version_reply other;
 	int error = connect_once(client);
 
 	if (error) {
@@ -452,10 +453,11 @@ static int open_once(struct ipc_client *client, enum ipc_role role)
 		client_die(client);
 	if (error != -EPROTO)
 		return error;
+	memcpy(&other, &client->hello, sizeof(other));
 	/* Without clients a daemon of another version ends after it has refused one. */
 	if (ipc_daemon_ends(client->daemon_pid, OUTDATED_WAIT_MS))
 		return -EAGAIN;
-	ipc_explain_version();
+	ipc_explain_version(client->daemon_pid, &other);
 	return error;
 }
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ipc/explain.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/log.h"
 #include "base/syscalls.h"
+#include "config.h"
 #include "ipc/msg.h"
 
 enum explain_cause {
@@ -113,12 +116,32 @@ void ipc_explain_limit(int error)
 	}
 }
 
-void ipc_explain_version(void)
+/* "release 0.3.0 (protocol 23)". The daemon is not trusted to terminate the string. */
+static void describe_release(char *text, size_t bytes, const struct ipc_version_reply *reply)
+{
+	char release[IPC_RELEASE_MAX + 1] = "";
+	size_t len = 0;
+
+	if (reply->hdr.len == sizeof(*reply))
+		memcpy(release, reply->release, sizeof(reply->release));
+	while (isalnum((unsigned char)release[len]) ||
+	       (release[len] && strchr(".-+~", release[len])))
+		len++;
+	release[len] = '\0';
+	if (len > 0)
+		snprintf(text, bytes, "release %s (protocol %u)", release, reply->version);
+	else
+		snprintf(text, bytes, "another release");
+}
+
+void ipc_explain_version(pid_t daemon_pid, const struct ipc_version_reply *reply)
 {
 	enum log_level level = explain_level(EXPLAIN_VERSION);
+	char release[IPC_RELEASE_MAX + 48];
 
+	describe_release(release, sizeof(release), reply);
 	log_at(level,
-	       "the running usrdmad uses another protocol version than this library (%d): end the "
-	       "programs that use it, or restart it",
-	       IPC_VERSION);
+	       "no RDMA devices: the running usrdmad (pid %ld) is of %s, and this program's usrdma of release %s "
+	       "(protocol %d): end the programs that use the daemon, or restart it (systemctl restart usrdmad)",
+	       (long)daemon_pid, release, USRDMA_VERSION, IPC_VERSION);
 }

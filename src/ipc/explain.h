@@ -3,6 +3,9 @@
 #define USRDMA_IPC_EXPLAIN_H
 
 #include <sys/socket.h>
+#include <sys/types.h>
+
+struct ipc_version_reply;
 
 /*
  * Reports to the user why this process is not served: the application itself can only report that
@@ -29,7 +32,10 @@ void ipc_explain_other_user(const struct ucred *daemon);
  */
 void ipc_explain_limit(int error);
 
-/* The daemon has another protocol version and other clients. */
-void ipc_explain_version(void);
+/*
+ * The daemon has another protocol version and other clients. `reply` is its reply to HELLO, of
+ * which only the header is present if hdr.len is sizeof(struct ipc_hdr).
+ */
+void ipc_explain_version(pid_t daemon_pid, const struct ipc_version_reply *reply);
 
 #endif

@@ -22,7 +22,9 @@
  * Addresses and GIDs are in network byte order. Reserved fields are zero; the receiver checks this.
  *
  * A change of these files or of the layout of a pair requires a new IPC_VERSION. A daemon rejects a
- * client of another version, and the client reports this to the user (docs/adr: daemon).
+ * client of another version, and the client reports both versions to the user (docs/adr: daemon).
+ * struct ipc_hdr, magic and version of HELLO, and struct ipc_version_reply are the same in all
+ * versions.
  */
 #define IPC_MAGIC	 0x75726d61u
 #define IPC_VERSION	 23
@@ -30,6 +32,7 @@
 #define IPC_FDS_MAX	 4
 #define IPC_NAME	 "usrdmad" /* abstract AF_UNIX name: one daemon per network namespace */
 #define IPC_GIDS_MAX	 256
+#define IPC_RELEASE_MAX	 20
 #define IPC_IFNAME_BYTES 64
 #define IPC_PAIR_BYTES	 (38u << 20) /* of a pair memfd, which is sparse */
 
@@ -147,6 +150,20 @@ struct ipc_hello_reply {
 	/* errno of binding UDP port 4791, without which other hosts are unreachable; 0: bound */
 	uint32_t wire_errno;
 };
+
+/*
+ * The reply to a HELLO of another version, with the status -EPROTO. It is as long as the reply that
+ * the client expects.
+ */
+struct ipc_version_reply {
+	struct ipc_hdr hdr;
+	uint32_t version;	       /* of the daemon */
+	char release[IPC_RELEASE_MAX]; /* of the daemon, NUL-terminated: "0.3.0" */
+};
+static_assert(sizeof(struct ipc_version_reply) == sizeof(struct ipc_hello_reply),
+	      "a client receives both in one buffer");
+static_assert(offsetof(struct ipc_version_reply, version) == 16 && IPC_RELEASE_MAX == 20,
+	      "the layout is the same in all versions");
 
 /*
  * SEGMENT (verbs): publishes the engine's segment (ipc/segment.h), which the daemon passes to peers

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Tests the daemon: its start, its end, its reports of network changes, and that no files of it remain."""
 
+import contextlib
 import errno
 import json
 import os
@@ -151,6 +152,9 @@ def daemon_ignores_socket_of_the_program_that_started_it(lab):
     with subprocess.Popen([path, "--foreground"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                           env={**lab.env, "LISTEN_PID": "1", "LISTEN_FDS": "1"}) as process:
         wait_until(lambda: is_listening() or process.poll() is not None, lab.seconds(20), "the daemon's start")
+        # The daemon handles signals when it replies.
+        with contextlib.suppress(OSError):
+            wire.Connection(wire.CONTROL).close()
         process.terminate()
         err = process.communicate(timeout=lab.seconds(20))[1]
         check(process.returncode == 0, err)
@@ -175,29 +179,59 @@ def daemon_of_another_user_is_refused(lab):
         check(usrdma(lab, "status", uid=0)[0] == 0, "root cannot read the status")
 
 
-def daemon_other_version_is_reported(lab):
-    """The daemon and the library report a different version of the peer, whatever the format of its other messages."""
+def release(lab):
+    return usrdma(lab, "version")[1].split()[1]
+
+
+def daemon_other_version_gets_version_and_release(lab):
+    """The daemon replies to a library of another version with its own, whatever the format of the library's message."""
+    later = wire.HELLO_BODY.pack(wire.MAGIC, wire.VERSION + 1, wire.VERBS, 7) + b"more than we know"
     with daemon(lab):
-        for version in (0, wire.VERSION + 1, 0xFFFFFFFF):
+        for request in (*(wire.hello(wire.VERBS, version) for version in (0, wire.VERSION + 1, 0xFFFFFFFF)),
+                        wire.message(wire.HELLO, later)):
             client = wire.Connection()
             with closing(client):
-                refused(errno.EPROTO, client.exchange, wire.hello(wire.VERBS, version))
-        client = wire.Connection()
-        with closing(client):
-            body = wire.HELLO_BODY.pack(wire.MAGIC, wire.VERSION + 1, wire.VERBS, 7) + b"more than we know"
-            refused(errno.EPROTO, client.exchange, wire.message(wire.HELLO, body))
+                content = refused(errno.EPROTO, client.exchange, request)
+            version, name = wire.VERSION_REPLY.unpack(content)
+            check((version, name.rstrip(b"\0").decode()) == (wire.VERSION, release(lab)), f"{content}")
 
+
+def of_other_version(lab, content, *command):
+    """Runs the program with a daemon of another version that has clients. Returns its lines."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as future:
         future.bind(wire.NAME)
         future.listen()
-        future.settimeout(lab.seconds(20))
-        client = lab.start(os.path.join(lab.tree, "usrdma"), "status", native=True, user=0)
-        with future.accept()[0] as connection:
-            connection.settimeout(lab.seconds(20))
-            connection.recv(4096)
-            connection.send(wire.message(wire.HELLO, status=-errno.EPROTO))
-            client.finish(lab.seconds(20), None)
-        check(client.process.returncode > 0 and "another protocol version" in client.output(), client.story())
+        client = lab.start(*command, native=command[0].startswith("/"), user=0)
+        with open(os.pidfd_open(client.process.pid), "rb") as ended:
+            while future in select.select([future, ended], [], [], lab.seconds(20))[0]:
+                with future.accept()[0] as connection:
+                    connection.settimeout(lab.seconds(20))
+                    connection.recv(4096)
+                    connection.send(wire.message(wire.HELLO, content, status=-errno.EPROTO))
+        client.finish(lab.seconds(20), None)
+    check(client.process.returncode > 0, client.story())
+    return [line for line in client.output().splitlines() if "usrdma" in line]
+
+
+def daemon_other_version_is_reported_in_one_line(lab):
+    """The command and the libraries report a daemon of another release in one line: both releases, and what to do."""
+    lab.end_daemons()
+    replies = {
+        b"": "another release",
+        wire.VERSION_REPLY.pack(77, b"9.8.7"): "release 9.8.7 (protocol 77)",
+        # Control characters of the daemon are not printed.
+        wire.VERSION_REPLY.pack(77, b"9.8\x1b]0;x" + b"y" * 9): "release 9.8 (protocol 77)",
+        wire.VERSION_REPLY.pack(77, b"9" * 20): f"release {'9' * 20} (protocol 77)",
+    }
+    command = os.path.join(lab.tree, "usrdma")
+    for content, described in replies.items():
+        others = ((command, "why"), ("ibv_devinfo",), ("ucmatose",)) if not content else ()
+        for program in ((command, "status"), *others):
+            lines = of_other_version(lab, content, *program)
+            check(len(lines) == 1, f"{program}: {lines}")
+            for text in (f"pid {os.getpid()}", f"is of {described},", f"release {release(lab)} ",
+                         f"(protocol {wire.VERSION})", "systemctl restart usrdmad"):
+                check(text in lines[0], f"{program}: {text} is not in {lines}")
 
 
 def daemon_other_version_without_clients_is_replaced(lab):
@@ -220,7 +254,7 @@ def daemon_other_version_without_clients_is_replaced(lab):
         program = lab.start(os.path.join(lab.tree, "usrdma"), "status", native=True, user=0)
         wait_until(lambda: os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT), lab.seconds(20),
                    "the end of the daemon of another version")
-        check("another protocol version" not in program.finish(lab.seconds(20)), program.story())
+        check("usrdmad (pid" not in program.finish(lab.seconds(20)), program.story())
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -361,7 +395,8 @@ def body(lab, cases):
     for case in (daemon_without_clients_exits, daemon_sigterm_exits_with_status_0, daemon_second_instance_fails,
                  daemon_is_started_by_socket_activation, daemon_other_activated_socket_fails,
                  daemon_ignores_socket_of_the_program_that_started_it,
-                 daemon_other_version_is_reported, daemon_other_version_without_clients_is_replaced,
+                 daemon_other_version_gets_version_and_release, daemon_other_version_is_reported_in_one_line,
+                 daemon_other_version_without_clients_is_replaced,
                  daemon_end_leaves_no_files, devices_without_daemon_are_explained_once,
                  devices_without_daemon_raise_error_of_pyverbs, *with_root):
         cases.run_unless(why_not.get(case), case.__name__.replace("_", " "), case, lab)

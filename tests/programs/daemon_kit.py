@@ -14,13 +14,13 @@ OTHER_UID = 65533
 
 
 def refused(number, function, *args):
-    """Checks that the call fails with this error of the daemon."""
+    """Checks that the call fails with this error of the daemon. Returns the body of the reply."""
     try:
         function(*args)
     except wire.Refused as answer:
         check(answer.errno == number, f"answered {errno.errorcode.get(answer.errno)}, not {errno.errorcode[number]}")
-        return
-    check(False, f"answered success, not {errno.errorcode[number]}")
+        return answer.content
+    return check(False, f"answered success, not {errno.errorcode[number]}")
 
 
 def as_uid(uid):

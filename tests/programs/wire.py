@@ -40,6 +40,7 @@ PS_TCP, QPT_RC, CM_EVENT_USER = 0x0106, 2, 18
 
 HEADER = MESSAGES.packer("ipc_hdr")
 HELLO_REPLY = MESSAGES.packer("ipc_hello_reply", 1)
+VERSION_REPLY = MESSAGES.packer("ipc_version_reply", 1)
 PEER_BODY = MESSAGES.packer("ipc_peer", 1)
 HELLO_BODY = MESSAGES.packer("ipc_hello", 1)
 GONE_BODY = MESSAGES.packer("ipc_peer_gone", 1)
@@ -65,10 +66,11 @@ def hello(role, version=VERSION, magic=MAGIC, reserved=0):
 
 
 class Refused(OSError):
-    """The daemon replied with an error."""
+    """The daemon replied with an error, and this body."""
 
-    def __init__(self, status):
+    def __init__(self, status, content):
         super().__init__(-status, errno.errorcode.get(-status, status))
+        self.content = content
 
 
 class Hangup(ConnectionError):
@@ -111,7 +113,7 @@ class Connection:
         if length != len(answer):
             raise ValueError("the answer's length is not what its header says")
         if status:
-            raise Refused(status)
+            raise Refused(status, answer[HEADER.size:])
         return answer[HEADER.size:]
 
     def request(self, kind, content=b"", fds=()):
@@ -125,7 +127,7 @@ class Connection:
         answer, passed, _, _ = socket.recv_fds(self.sock, 65536, 4)
         _, _, _, status, _ = HEADER.unpack_from(answer or self.receive())
         if status:
-            raise Refused(status)
+            raise Refused(status, b"")
         if len(passed) != 1:
             raise ValueError(f"{len(passed)} descriptors came with the answer")
         return answer[HEADER.size:], passed[0]

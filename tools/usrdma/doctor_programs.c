@@ -42,10 +42,11 @@ static void say_not_served(struct doctor *doctor)
 			   "the daemon belongs to uid %u and serves only that user (pid %ld)",
 			   (unsigned int)daemon->uid, (long)daemon->pid);
 	} else if (daemon->error == -EPROTO) {
-		doctor_say(doctor, DOCTOR_PROBLEM,
-			   "stop the programs, and the daemon ends after the last one",
-			   "the daemon (pid %ld) has another protocol version than this command",
-			   (long)daemon->pid);
+		doctor_say(
+			doctor, DOCTOR_PROBLEM,
+			"stop the programs that use the daemon, or run systemctl restart usrdmad",
+			"the daemon (pid %ld) is of another release than this command",
+			(long)daemon->pid);
 	} else if (daemon->error == -EMFILE) {
 		doctor_say(
 			doctor, DOCTOR_PROBLEM,

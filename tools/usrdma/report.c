@@ -49,6 +49,9 @@ json_object *report_ask_daemon(struct report_daemon *daemon)
 		      stderr);
 		return NULL;
 	}
+	/* The library has reported a daemon of another release. */
+	if (error == -EPROTO)
+		return NULL;
 	if (error) {
 		fprintf(stderr, "usrdma: no daemon to ask: %s\n", strerror(-error));
 		return NULL;

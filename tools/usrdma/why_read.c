@@ -56,6 +56,8 @@ bool why_fetch(struct why_list *list)
 	struct ipc_client client;
 	int error = ipc_client_open(&client, IPC_ROLE_CONTROL);
 
+	if (error == -EPROTO)
+		return false; /* ipc_client_open() has printed both releases. */
 	if (error) {
 		fprintf(stderr, "usrdma: no daemon to ask: %s\n", strerror(-error));
 		return false;
