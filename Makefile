@@ -6,6 +6,8 @@
 #   make demo       two unmodified processes of Debian's rping talk RDMA through them
 #   make test       every suite, also under AddressSanitizer and ThreadSanitizer; ends with "N passed, N failed"
 #   make package-test  builds the Debian and RPM packages and tests them in clean roots, as root; not a part of make test
+#   make container-test  builds the runtime image and tests it, the examples of compose and Kubernetes, and recipes for CI,
+#                   as root; not a part of make test
 #   make bench      unmodified perftest beside UCX and TCP on this machine, beside Linux's rxe in a virtual machine;
 #                   plots in build/plots
 #   make fuzz       every fuzz target for FUZZ_SECONDS
@@ -23,7 +25,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 MESON = meson setup $(MESON_FLAGS)
 
-.PHONY: all demo test package-test bench fuzz soak coverage site dist dist-test install uninstall help asan tsan format-check clean
+.PHONY: all demo test package-test container-test bench fuzz soak coverage site dist dist-test install uninstall help asan tsan format-check clean
 
 all: build/build.ninja
 	ninja -C build
@@ -43,6 +45,10 @@ test:
 package-test:
 	scripts/setup build package
 	tests/packages/run
+
+container-test:
+	scripts/setup container
+	tests/containers/run
 
 bench: all
 	scripts/setup bench
