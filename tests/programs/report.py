@@ -153,6 +153,16 @@ def failure_comes_first(lab):
     usrdma(lab, "fault", "clear")
 
 
+def no_failure(lab):
+    lab.end_daemons()
+    page, _ = report(lab)
+    # A problem of the machine, if there is one, is the title.
+    problem = re.search(r"\nproblem\n(.+)", page.texts["doctor"])
+    check(page.first_heading == (problem[1] if problem else "No failure is stored"), page.first_heading)
+    check("0 failures" in page.texts[""], page.texts[""])
+    check("No injected faults" in page.texts[""], page.texts[""])
+
+
 def names_are_escaped(lab):
     """Programs, rules and interfaces have names that are HTML."""
     lab.end_daemons()
@@ -266,7 +276,10 @@ def works_without_daemon(lab):
     page, _ = report(lab, path=alone, prefix=("env", "-u", "HOME"))
     check("The daemon sent no report: " in page.texts[""], page.texts[""])
     check("sent no report" in page.texts["failures"], page.texts["failures"])
-    check(page.first_heading == "No failure is stored", page.first_heading)
+    check(page.first_heading == "the daemon program, usrdmad, is not installed beside this command",
+          page.first_heading)
+    check("Failures are not known" in page.texts[""] and "0 failures" not in page.texts[""], page.texts[""])
+    check("Fault rules are not known" in page.texts[""], page.texts[""])
 
 
 def daemon_of_another_user(lab):
@@ -293,7 +306,7 @@ def files_and_options(lab):
 
 
 def body(lab, cases):
-    for case in (failure_comes_first, names_are_escaped, trace_without_payload, redacted, addresses_in_text,
+    for case in (no_failure, failure_comes_first, names_are_escaped, trace_without_payload, redacted, addresses_in_text,
                  order_is_fixed, works_without_daemon, files_and_options):
         cases.run(case.__name__.replace("_", " "), case, lab)
     if lab.drops:

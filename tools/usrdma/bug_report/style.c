@@ -47,6 +47,7 @@ static const char lists[] =
 	"border-bottom:1px solid var(--line)}\n"
 	"th{font-weight:600;white-space:nowrap}thead th{color:var(--weak)}\n"
 	"tbody tr:last-child>*{border-bottom:0}\n"
+	"#doctor td:last-child{min-width:9rem}\n"
 	".u-number{font-variant-numeric:tabular-nums}\n"
 	".u-bad>th,.u-bad>dt{color:var(--bad)}.u-warn>th{color:var(--warn)}.u-good>th{color:var(--good)}\n"
 	".u-diagram svg{display:block;max-width:100%;min-width:46rem;height:auto}\n"

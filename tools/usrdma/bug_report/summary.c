@@ -17,6 +17,31 @@ static void item_begin(FILE *out, const char *class)
 	fprintf(out, "<li class=\"%s\">", class);
 }
 
+/* What the reader has to know first; `cause`: of the newest failure, or NULL. */
+static const char *title_of(const struct bug_report *report, const char *cause)
+{
+	for (size_t i = 0; !cause && i < report->findings.count; i++) {
+		if (report->findings.list[i].level == DOCTOR_PROBLEM)
+			cause = report->findings.list[i].text;
+	}
+	if (cause)
+		return cause;
+	return report->has_failures ? "No failure is stored" : "The failures are not known";
+}
+
+static void summarize_failures(FILE *out, const struct bug_report *report)
+{
+	size_t count = report->incidents;
+
+	item_begin(out, !report->has_failures ? "u-warn" : count ? "u-bad" : "u-good");
+	if (report->has_failures)
+		html_format(out, "%zu failure%s%s", count, plural(count),
+			    count > 1 ? "; the newest is the title" : "");
+	else
+		fputs("Failures are not known", out);
+	fputs("</li>\n", out);
+}
+
 static void summarize_doctor(FILE *out, const struct doctor *doctor)
 {
 	item_begin(out, doctor->problems ? "u-bad" : doctor->warnings ? "u-warn" : "u-good");
@@ -30,8 +55,10 @@ static void summarize_faults(FILE *out, const struct bug_report *report)
 	size_t users = report_length(json_object_object_get(report->state, "fault_rule_uids"));
 	int count = report->faults.text.count;
 
-	item_begin(out, users ? "u-warn" : "u-good");
-	if (count)
+	item_begin(out, users || !report->state ? "u-warn" : "u-good");
+	if (!report->state)
+		fputs("Fault rules are not known", out);
+	else if (count)
 		html_format(out,
 			    "%d fault rule%s in force: failures may have been injected on purpose",
 			    count, count == 1 ? " is" : "s are");
@@ -89,7 +116,7 @@ void page_summary(FILE *out, const struct bug_report *report)
 	if (gmtime_r(&report->time, &utc))
 		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &utc);
 	fputs("<header>\n<h1>", out);
-	html_text(out, cause ? cause : "No failure is stored");
+	html_text(out, title_of(report, cause));
 	fputs("</h1>\n<p class=\"u-weak\">", out);
 	html_format(out, "Bug report of usrdma %s, created at %s by usrdma report%s.",
 		    USRDMA_VERSION, when,
@@ -97,10 +124,7 @@ void page_summary(FILE *out, const struct bug_report *report)
 			    " --redact: addresses and names of the machine are replaced" :
 			    "");
 	fputs("</p>\n<ul class=\"u-summary\">\n", out);
-	item_begin(out, report->incidents ? "u-bad" : "u-good");
-	html_format(out, "%zu failure%s%s", report->incidents, plural(report->incidents),
-		    report->incidents > 1 ? "; the newest is the title" : "");
-	fputs("</li>\n", out);
+	summarize_failures(out, report);
 	summarize_doctor(out, &report->doctor);
 	summarize_faults(out, report);
 	summarize_state(out, report);
