@@ -6,7 +6,7 @@
 #   make demo       two unmodified processes of Debian's rping talk RDMA through them
 #   make test       every suite, also under AddressSanitizer and ThreadSanitizer; ends with "N passed, N failed"
 #   make package-test  builds the Debian and RPM packages and tests them in clean roots, as root; not a part of make test
-#   make container-test  builds the runtime image and tests it, the examples of compose and Kubernetes, and recipes for CI,
+#   make container-test  builds the runtime image and tests it, the examples of compose and Kubernetes, and the steps for CI,
 #                   as root; not a part of make test
 #   make bench      unmodified perftest beside UCX and TCP on this machine, beside Linux's rxe in a virtual machine;
 #                   plots in build/plots

@@ -10,7 +10,7 @@ from tests.packages.debian import check
 
 DERIVED = "localhost/usrdma-recipes"
 PACKAGES = ("ibverbs-utils ucx-utils libfabric-bin openmpi-bin python3-mpi4py iproute2 "
-            "g++ libgloo-dev libibverbs-dev")
+            "gcc g++ libgloo-dev libc6-dev make pkg-config librdmacm-dev libibverbs-dev python3-netifaces xz-utils")
 CONTAINERFILE = f"""
 FROM {IMAGE}
 RUN apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends {PACKAGES}
@@ -19,6 +19,14 @@ RUN useradd --create-home --uid 1000 demo
 RECIPES = "/recipes"
 # The interface of a container with slirp4netns.
 INTERFACE = "tap0"
+# The sources of Valkey, as Debian 13 has them. Its packages have no RDMA.
+VALKEY = """
+set -e
+echo 'deb-src http://deb.debian.org/debian trixie main' >/etc/apt/sources.list.d/source.list
+apt-get -qq update
+su demo -c 'cd && apt-get -qq source --download-only --tar-only valkey && tar -xf valkey_*.orig.tar.*'
+su demo -c '/recipes/valkey ~/valkey-*/'
+"""
 
 
 def script(podman, text, user="1000:1000"):
@@ -48,6 +56,11 @@ def gloo(podman):
     check(shown.count("the sums of 100000 numbers of 2 processes are right") == 4, shown)
 
 
+def valkey(podman):
+    shown = script(podman, VALKEY, user="0:0")
+    check("Valkey Over RDMA test over" in shown, shown)
+
+
 def rxe_cfg_small(podman):
     """The commands that SPDK's tests give, and their results."""
     command = "/ci/rxe_cfg_small.sh"
@@ -73,3 +86,4 @@ def cases(counted, podman):
     counted.run("libfabric: fi_pingpong of the provider verbs", libfabric, podman)
     counted.run("Open MPI over UCX: mpi4py's ring test", mpi, podman)
     counted.run("gloo: an allreduce over the transport ibverbs", gloo, podman)
+    counted.run("Valkey: runtest-rdma of the sources, without --install-rxe and without root", valkey, podman)
