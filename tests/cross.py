@@ -24,7 +24,9 @@ from tests.programs import debian_root
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WORK = os.path.join(os.environ.get("USRDMA_BUILD", os.path.join(SOURCE, "build")), "cross")
-LIBRARIES = ("libmnl-dev", "libjson-c-dev", "libisal-dev", "libuv1-dev", "libcmocka-dev")
+# gcc of riscv64 calls libatomic for atomics of 1 and 2 bytes.
+LIBRARIES = ("libmnl-dev", "libjson-c-dev", "libisal-dev", "libuv1-dev", "libcmocka-dev", "libatomic1",
+             "libc6-dev")
 # The Debian release of the libraries; None: that of this machine. Debian 12 does not have riscv64.
 RELEASES = {"arm64": None, "s390x": None, "riscv64": "trixie"}
 REFUSED = {"i386": "usrdma supports 64-bit hosts only"}
