@@ -11,17 +11,14 @@ import glob
 import os
 import re
 import shutil
-import subprocess
 import sys
 
-from tests.programs import debian_root
+from tests.cross import LIBRARIES, cross_files, make_root, run
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WORK = os.path.join(os.environ.get("USRDMA_BUILD", os.path.join(SOURCE, "build")), "arm64")
 ROOT = os.path.join(WORK, "root")
-TRIPLET = "aarch64-linux-gnu"
-PACKAGES = ("linux-image-arm64", "busybox-static", "perftest", "rdmacm-utils", "ibverbs-utils", "libmnl-dev",
-            "libjson-c-dev", "libisal-dev", "libuv1-dev", "libcmocka-dev")
+PACKAGES = ("linux-image-arm64", "busybox-static", "perftest", "rdmacm-utils", "ibverbs-utils", *LIBRARIES)
 BOOT_AND_RUN_SECONDS = 1500
 # Both sides with the same arguments; the client also has the address.
 PAIRS = {
@@ -58,58 +55,11 @@ pair() {
 """
 
 
-def run(*command, **options):
-    """Runs a command; its output appears only if it fails."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, check=False, **options)
-    if done.returncode:
-        print(re.sub("^", "# ", done.stdout[-4000:], flags=re.M))
-        sys.exit(f"{' '.join(command)} failed")
-    return done.stdout
-
-
-def release():
-    with open("/etc/os-release", encoding="utf-8") as file:
-        return re.search(r"^VERSION_CODENAME=(\w+)", file.read(), re.M)[1]
-
-
-def make_root():
-    """Unpacks Debian's arm64 packages. No program of them is executed, so that nothing is configured."""
-    if os.path.exists(os.path.join(ROOT, "complete")):
-        return
-    shutil.rmtree(ROOT, ignore_errors=True)
-    os.makedirs(WORK, exist_ok=True)
-    keyring = [f"--keyring={debian_root.KEYRING}"] if os.path.exists(debian_root.KEYRING) else []
-    run("debootstrap", "--foreign", "--variant=minbase", "--arch=arm64", *keyring, "--include=" + ",".join(PACKAGES),
-        release(), ROOT, debian_root.mirror())
-    for package in glob.glob(os.path.join(ROOT, "var/cache/apt/archives/*.deb")):
-        run("dpkg", "-x", package, ROOT)
-    with open(os.path.join(ROOT, "complete"), "w", encoding="utf-8"):
-        pass
-
-
 def compile_for_arm64():
     build = os.path.join(WORK, "build")
-    cross = os.path.join(WORK, "cross.ini")
-    with open(cross, "w", encoding="utf-8") as file:
-        file.write(f"""[binaries]
-c = ['{TRIPLET}-gcc', '--sysroot={ROOT}']
-cpp = ['{TRIPLET}-g++', '--sysroot={ROOT}']
-ar = '{TRIPLET}-ar'
-strip = '{TRIPLET}-strip'
-pkgconfig = 'pkg-config'
-[host_machine]
-system = 'linux'
-cpu_family = 'aarch64'
-cpu = 'aarch64'
-endian = 'little'
-[properties]
-needs_exe_wrapper = true
-sys_root = '{ROOT}'
-pkg_config_libdir = '{ROOT}/usr/lib/{TRIPLET}/pkgconfig:{ROOT}/usr/share/pkgconfig'
-""")
     if not os.path.exists(os.path.join(build, "build.ninja")):
-        run("meson", "setup", build, SOURCE, "--cross-file", cross, "--prefix=/usr/local", "-Dtests=enabled")
+        run("meson", "setup", build, SOURCE, *cross_files(WORK, "arm64", ROOT), "--prefix=/usr/local",
+            "-Dtests=enabled")
     run("ninja", "-C", build, "all", *[f"tests/unit/test-{name}" for name in UNIT_TESTS])
     run("meson", "install", "-C", build, "--no-rebuild", env=dict(os.environ, DESTDIR=ROOT))
     os.makedirs(os.path.join(ROOT, "t"), exist_ok=True)
@@ -155,7 +105,7 @@ def make_initrd():
 
 
 def main():
-    make_root()
+    make_root(ROOT, "arm64", PACKAGES)
     compile_for_arm64()
     kernel = glob.glob(os.path.join(ROOT, "boot", "vmlinuz-*-arm64"))[0]
     printed = run("timeout", str(BOOT_AND_RUN_SECONDS), "qemu-system-aarch64", "-M", "virt", "-cpu", "max", "-smp", "2",
