@@ -42,24 +42,15 @@ struct doctor_check {
 };
 
 static const struct doctor_check checks[] = {
-	{doctor_check_files, false},
-	{doctor_check_daemon, false},
-	{doctor_check_port, true},
-	{doctor_check_devices, true},
-	{doctor_check_memory_access, false},
-	{doctor_check_limits, false},
-	{doctor_check_sandbox, false},
-	{doctor_check_ipv6, false},
-	{doctor_check_packet_filter, false},
-	{doctor_check_libraries, false},
-	{doctor_check_enabled, false},
-	{doctor_check_namespaces, true},
-	{doctor_check_faults, true},
-	{doctor_check_fault_variables, false},
-	{doctor_check_packages, false},
-	{doctor_check_copies, false},
-	{doctor_check_gpu, false},
-	{doctor_check_container, true},
+	{doctor_check_files, false},	     {doctor_check_daemon, false},
+	{doctor_check_port, true},	     {doctor_check_devices, true},
+	{doctor_check_memory_access, false}, {doctor_check_limits, false},
+	{doctor_check_sandbox, false},	     {doctor_check_ipv6, false},
+	{doctor_check_packet_filter, false}, {doctor_check_libraries, false},
+	{doctor_check_enabled, false},	     {doctor_check_namespaces, true},
+	{doctor_check_faults, true},	     {doctor_check_fault_variables, false},
+	{doctor_check_packages, false},	     {doctor_check_copies, false},
+	{doctor_check_gpu, false},	     {doctor_check_container, true},
 };
 
 void doctor_run(struct doctor *doctor, json_object *report, const struct report_daemon *daemon)
