@@ -3,18 +3,20 @@
 
 import contextlib
 import errno
+import itertools
 import json
 import os
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 
 from tests.programs import lab as laboratory
 from tests.programs import wire
 from tests.programs.command_kit import usrdma
-from tests.programs.daemon_kit import OTHER_UID, Child, as_uid, closing, daemon, is_listening, refused
+from tests.programs.daemon_kit import OTHER_UID, Child, as_uid, closing, daemon, is_listening, refused, report
 from tests.programs.lab import UID_NOBODY, check, wait_until
 
 PYVERBS = "/usr/lib/python3/dist-packages/pyverbs"
@@ -234,6 +236,63 @@ def daemon_other_version_is_reported_in_one_line(lab):
                 check(text in lines[0], f"{program}: {text} is not in {lines}")
 
 
+def with_report(lab, text, *arguments):
+    """Runs usrdma with a daemon that sends this report. Returns its exit status."""
+    parts = [text[at:at + 8000] for at in range(0, len(text), 8000)]
+    page = os.memfd_create("page")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as liar, open(page, "rb"):
+        liar.bind(wire.NAME)
+        liar.listen()
+        client = lab.start(os.path.join(lab.tree, "usrdma"), *arguments, native=True, user=0)
+        with open(os.pidfd_open(client.process.pid), "rb") as ended:
+            while liar in select.select([liar, ended], [], [], lab.seconds(20))[0]:
+                with liar.accept()[0] as connection:
+                    connection.settimeout(lab.seconds(20))
+                    replies = [(wire.HELLO, bytes(wire.HELLO_REPLY.size))]
+                    for at, part in enumerate(parts):
+                        head = struct.pack("=II", len(part), at + 1 < len(parts))
+                        replies.append((wire.ipc("STATUS"), head + part.ljust(8192, b"\0")))
+                    for kind, content in replies:
+                        request = connection.recv(4096)
+                        if not request:
+                            break
+                        reply = wire.message(kind, content, seq=wire.HEADER.unpack_from(request)[2])
+                        # The reply to HELLO has the page of the trace points.
+                        socket.send_fds(connection, [reply], [page] if kind == wire.HELLO else [])
+        client.finish(lab.seconds(20), None)
+    return client.process.returncode, client.story()
+
+
+def with_other_types(value, depth, others):
+    """Returns a copy of the JSON value in which the lists and objects at this depth have values of other types."""
+    if not isinstance(value, (list, dict)):
+        return value
+    if depth == 0:
+        return next(others)
+    if isinstance(value, list):
+        return [with_other_types(inner, depth - 1, others) for inner in value]
+    return {key: with_other_types(inner, depth - 1, others) for key, inner in value.items()}
+
+
+def daemon_false_report_ends_no_command(lab):
+    """A daemon of another user sends reports whose members have other types."""
+    with daemon(lab):
+        server = lab.start("rping", "-s", "-a", "127.0.0.1")
+        wait_until(lambda: report(lab)["processes"], lab.seconds(20), "the server")
+        true = report(lab)
+        server.process.kill()
+        server.finish(lab.seconds(10), None)
+    lab.end_daemons()
+    page = os.path.join(lab.scratch, "page.html")
+    commands = (("status",), ("status", "--prometheus"), ("top", "--json", "--count", "1"), ("doctor",),
+                ("report", "-o", page))
+    for number, command in itertools.product(range(12), commands):
+        others = itertools.cycle(["text", [[1], "text", {"gids": 3}], 7, {"0": 1}, None][number % 5:])
+        text = json.dumps(with_other_types(true, number // 2, others)).encode()
+        status, story = with_report(lab, text, *command)
+        check(status >= 0 and "daemon to ask" not in story, f"{command}: {story}\n{text}")
+
+
 def daemon_other_version_without_clients_is_replaced(lab):
     """A daemon of another version without clients ends after it has refused a program. The program starts its own."""
     lab.end_daemons()
@@ -396,6 +455,7 @@ def body(lab, cases):
                  daemon_is_started_by_socket_activation, daemon_other_activated_socket_fails,
                  daemon_ignores_socket_of_the_program_that_started_it,
                  daemon_other_version_gets_version_and_release, daemon_other_version_is_reported_in_one_line,
+                 daemon_false_report_ends_no_command,
                  daemon_other_version_without_clients_is_replaced,
                  daemon_end_leaves_no_files, devices_without_daemon_are_explained_once,
                  devices_without_daemon_raise_error_of_pyverbs, *with_root):

@@ -67,7 +67,7 @@ static bool is_reported(const struct doctor *doctor, const char *pid)
 	json_object *processes = doctor->report ?
 					 json_object_object_get(doctor->report, "processes") :
 					 NULL;
-	size_t count = processes ? json_object_array_length(processes) : 0;
+	size_t count = report_length(processes);
 
 	for (size_t i = 0; i < count; i++) {
 		if (!strcmp(text_of(json_object_array_get_idx(processes, i), "pid"), pid))

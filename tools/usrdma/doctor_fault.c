@@ -19,7 +19,7 @@ static void say_own_rules(struct doctor *doctor, const struct fault_active *acti
 void doctor_check_faults(struct doctor *doctor)
 {
 	json_object *uids = json_object_object_get(doctor->report, "fault_rule_uids");
-	size_t count = uids ? json_object_array_length(uids) : 0;
+	size_t count = report_length(uids);
 
 	for (size_t i = 0; i < count; i++) {
 		uint64_t uid = json_object_get_uint64(json_object_array_get_idx(uids, i));

@@ -85,7 +85,7 @@ void doctor_check_daemon(struct doctor *doctor)
 void doctor_check_devices(struct doctor *doctor)
 {
 	json_object *devices = json_object_object_get(doctor->report, "devices");
-	size_t count = devices ? json_object_array_length(devices) : 0;
+	size_t count = report_length(devices);
 
 	if (count == 0)
 		doctor_say(doctor, DOCTOR_PROBLEM, "ip link set lo up",
@@ -172,7 +172,7 @@ void doctor_check_namespaces(struct doctor *doctor)
 {
 	static const char *const kinds[] = {"pid", "user"};
 	json_object *processes = json_object_object_get(doctor->report, "processes");
-	size_t count = processes ? json_object_array_length(processes) : 0;
+	size_t count = report_length(processes);
 
 	for (size_t i = 0; i < count; i++) {
 		const char *pid = text_of(json_object_array_get_idx(processes, i), "pid");

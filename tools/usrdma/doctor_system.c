@@ -227,8 +227,7 @@ void doctor_check_ipv6(struct doctor *doctor)
 		close(fd);
 
 	/* Interfaces that are down have no addresses, of IPv6 either. */
-	if (doctor->report &&
-	    json_object_array_length(json_object_object_get(doctor->report, "devices")) == 0)
+	if (doctor->report && report_length(json_object_object_get(doctor->report, "devices")) == 0)
 		return;
 	if (file_first_line("/proc/net/if_inet6", line, sizeof(line)) && !has_sockets)
 		doctor_say(

@@ -76,7 +76,7 @@ static void print_daemon(json_object *daemon)
 static void print_each(json_object *list, const char *metric, const char *help, const char *label,
 		       const char *key, uint64_t (*value_of)(json_object *element))
 {
-	size_t count = list ? json_object_array_length(list) : 0;
+	size_t count = report_length(list);
 
 	print_head(metric, "gauge", help);
 	for (size_t i = 0; i < count; i++) {
@@ -113,9 +113,9 @@ static void print_events(const char *metric, json_object *counters, const char *
 {
 	if (!counters)
 		return;
-	json_object_object_foreach(counters, group, events)
+	json_object_object_foreach(report_object(counters), group, events)
 	{
-		json_object_object_foreach(events, event, value)
+		json_object_object_foreach(report_object(events), event, value)
 		{
 			printf("%s{", metric);
 			if (pid) {
@@ -133,7 +133,7 @@ static void print_events(const char *metric, json_object *counters, const char *
 static void print_process_events(json_object *processes)
 {
 	static const char metric[] = "usrdma_process_events_total";
-	size_t count = processes ? json_object_array_length(processes) : 0;
+	size_t count = report_length(processes);
 
 	print_head(metric, "counter",
 		   "Counters of a process; group and event as in usrdma status.");

@@ -113,6 +113,17 @@ size_t report_length(json_object *list)
 	return json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;
 }
 
+json_object *report_object(json_object *object)
+{
+	static json_object *empty;
+
+	if (json_object_is_type(object, json_type_object))
+		return object;
+	if (!empty)
+		empty = json_object_new_object();
+	return empty;
+}
+
 bool report_program(uint64_t pid, char program[REPORT_PROGRAM_BYTES])
 {
 	char path[64];

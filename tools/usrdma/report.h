@@ -38,6 +38,9 @@ const char *report_counter_title(const char *key);
 /* The number of elements of a list; 0 if it is not a list. */
 size_t report_length(json_object *list);
 
+/* The object itself, or an empty one if it is not an object: daemons are not trusted. */
+json_object *report_object(json_object *object);
+
 /* Of /proc/PID/comm, with the NUL byte. */
 #define REPORT_PROGRAM_BYTES 16
 

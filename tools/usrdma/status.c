@@ -12,7 +12,7 @@
 
 static void print_devices(json_object *devices)
 {
-	size_t count = devices ? json_object_array_length(devices) : 0;
+	size_t count = report_length(devices);
 
 	puts("devices");
 	if (count == 0)
@@ -24,7 +24,7 @@ static void print_devices(json_object *devices)
 		printf("  %-15s %-6s mtu %-6s guid %s\n", text_of(device, "name"),
 		       text_of(device, "state"), text_of(device, "mtu_bytes"),
 		       text_of(device, "node_guid"));
-		for (size_t j = 0; gids && j < json_object_array_length(gids); j++) {
+		for (size_t j = 0; j < report_length(gids); j++) {
 			json_object *gid = json_object_array_get_idx(gids, j);
 
 			printf("    gid %-3s %s\n", text_of(gid, "index"), text_of(gid, "gid"));
@@ -36,7 +36,7 @@ static void print_qps(json_object *process)
 {
 	json_object *qps = json_object_object_get(process, "qps");
 
-	for (size_t i = 0; qps && i < json_object_array_length(qps); i++) {
+	for (size_t i = 0; i < report_length(qps); i++) {
 		json_object *qp = json_object_array_get_idx(qps, i);
 
 		printf("    qp 0x%06" PRIx64 "  %-3s %-5s", report_qpn(qp, "qpn"),
@@ -54,7 +54,7 @@ static void print_mrs(json_object *process)
 {
 	json_object *mrs = json_object_object_get(process, "mrs");
 
-	for (size_t i = 0; mrs && i < json_object_array_length(mrs); i++) {
+	for (size_t i = 0; i < report_length(mrs); i++) {
 		json_object *mr = json_object_array_get_idx(mrs, i);
 
 		printf("    mr rkey %-10s %s bytes at %s, access %s\n", text_of(mr, "rkey"),
@@ -67,11 +67,11 @@ static void print_counters(json_object *counters, const char *indent)
 {
 	if (!counters)
 		return;
-	json_object_object_foreach(counters, group, numbers)
+	json_object_object_foreach(report_object(counters), group, numbers)
 	{
 		const char *separator = " ";
 
-		json_object_object_foreach(numbers, name, number)
+		json_object_object_foreach(report_object(numbers), name, number)
 		{
 			if (!json_object_get_uint64(number))
 				continue;
@@ -88,7 +88,7 @@ static void print_counters(json_object *counters, const char *indent)
 
 static void print_processes(json_object *processes)
 {
-	size_t count = processes ? json_object_array_length(processes) : 0;
+	size_t count = report_length(processes);
 
 	puts("processes");
 	if (count == 0)
@@ -118,8 +118,7 @@ static void print_processes(json_object *processes)
 static void print_list(json_object *report, const char *name)
 {
 	json_object *list = json_object_object_get(report, name);
-	size_t count = json_object_is_type(list, json_type_array) ? json_object_array_length(list) :
-								    0;
+	size_t count = report_length(list);
 
 	puts(name);
 	if (count == 0)
@@ -127,7 +126,8 @@ static void print_list(json_object *report, const char *name)
 	for (size_t i = 0; i < count; i++) {
 		const char *separator = "  ";
 
-		json_object_object_foreach(json_object_array_get_idx(list, i), key, value)
+		json_object_object_foreach(report_object(json_object_array_get_idx(list, i)), key,
+					   value)
 		{
 			if (strcmp(key, "qp") == 0 || strcmp(key, "remote_qp") == 0)
 				printf("%s%s 0x%06" PRIx64, separator, key,
@@ -153,7 +153,7 @@ static void print_port(const char *state)
 static void print_faults(json_object *report)
 {
 	json_object *uids = json_object_object_get(report, "fault_rule_uids");
-	size_t count = uids ? json_object_array_length(uids) : 0;
+	size_t count = report_length(uids);
 	struct fault_active active;
 
 	if (count == 0)

@@ -149,7 +149,7 @@ static bool event_matches(const char *event, const char *pattern)
 
 static void count_group(struct process *process, const char *group, json_object *events)
 {
-	json_object_object_foreach(events, event, value)
+	json_object_object_foreach(report_object(events), event, value)
 	{
 		for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
 			if (strcmp(group, sums[i].group) == 0 &&
@@ -176,7 +176,8 @@ static void process_read(struct process *process, json_object *from)
 	printable_string(process->program);
 	if (!counters)
 		return;
-	json_object_object_foreach(counters, group, events) count_group(process, group, events);
+	json_object_object_foreach(report_object(counters), group, events)
+		count_group(process, group, events);
 }
 
 static const struct process *sample_find(const struct sample *sample, uint64_t pid)
@@ -230,7 +231,7 @@ static bool sample_take(struct sample *sample, const struct sample *former, cons
 {
 	json_object *report = report_ask();
 	json_object *list = report ? json_object_object_get(report, "processes") : NULL;
-	size_t count = list ? json_object_array_length(list) : 0;
+	size_t count = report_length(list);
 
 	sample->time_ns = top_now_ns();
 	sample->count = 0;

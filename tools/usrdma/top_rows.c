@@ -61,7 +61,7 @@ static void copy_text(char *to, size_t bytes, const char *from)
 
 static void name_device(struct top_row *row, json_object *devices)
 {
-	size_t count = devices ? json_object_array_length(devices) : 0;
+	size_t count = report_length(devices);
 
 	snprintf(row->device, sizeof(row->device), "%" PRIu64, row->dev_id);
 	for (size_t i = 0; i < count; i++) {
@@ -85,7 +85,7 @@ bool top_rows_add_qps(struct top_rows *rows, json_object *process, uint64_t pid,
 		      const char *program, json_object *devices)
 {
 	json_object *qps = json_object_object_get(process, "qps");
-	size_t count = qps ? json_object_array_length(qps) : 0;
+	size_t count = report_length(qps);
 
 	for (size_t i = 0; i < count; i++) {
 		json_object *qp = json_object_array_get_idx(qps, i);

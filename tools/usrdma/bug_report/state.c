@@ -258,7 +258,7 @@ static void print_group(FILE *out, const char *pid, const char *group, json_obje
 {
 	if (!json_object_is_type(numbers, json_type_object))
 		return;
-	json_object_object_foreach(numbers, name, number)
+	json_object_object_foreach(report_object(numbers), name, number)
 	{
 		if (!json_object_is_type(number, json_type_int) || !json_object_get_uint64(number))
 			continue;
@@ -274,7 +274,7 @@ static void print_counters(FILE *out, json_object *counters, const char *pid)
 {
 	if (!json_object_is_type(counters, json_type_object))
 		return;
-	json_object_object_foreach(counters, group, numbers)
+	json_object_object_foreach(report_object(counters), group, numbers)
 	{
 		print_group(out, pid, group, numbers);
 	}
