@@ -168,6 +168,18 @@ def mounted_programs_connect(lab):
     server.finish(lab.seconds(20))
 
 
+def mounted_program_is_alone_in_its_namespace(lab):
+    """The command is on a mount of a namespace that has no other process, as in a container with a volume: the kernel
+    removes this mount when the command enters a new namespace."""
+    # The daemon is outside.
+    usrdma(lab, "status")
+    script = 'mount --bind "$0" "$0"\nexec "$0/usrdma" run --mount -- "$1"'
+    done = subprocess.run(["unshare", "-m", "sh", "-ec", script, lab.tree, lab.tool("sysfs_static")],
+                          env=lab.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                          timeout=lab.seconds(20))
+    check(done.returncode == 0, done.stdout)
+
+
 def mount_names_a_daemon_that_the_program_cannot_use(lab):
     """In a user namespace root's daemon cannot be verified: the program only has the files."""
     lab.end_daemons()
@@ -196,6 +208,7 @@ def body(lab, cases):
         cases.run(case.__name__.replace("_", " "), case, lab)
     why_not = None if lab.isolated and lab.drops else "needs root"
     for case in (static_programs_find_the_devices, mounted_devices_have_names_and_profiles, mounted_programs_connect,
+                 mounted_program_is_alone_in_its_namespace,
                  mount_names_a_daemon_that_the_program_cannot_use, mount_names_what_was_refused):
         cases.run_unless(why_not, case.__name__.replace("_", " "), case, lab)
 

@@ -58,12 +58,31 @@ static void report_no_proc(void)
 	is_reported = true;
 }
 
+/* The path of this program; "": /proc is missing. It is read once. */
+static const char *own_path(void)
+{
+	static char path[PATH_MAX];
+	static bool is_read;
+
+	if (!is_read && !realpath("/proc/self/exe", path))
+		path[0] = '\0';
+	is_read = true;
+	return path;
+}
+
+void places_remember(void)
+{
+	own_path();
+}
+
 bool place_is_built(enum place_name name)
 {
 	char own[PATH_MAX], dir[PATH_MAX];
 	char *slash;
 
-	if (!realpath("/proc/self/exe", own) || !(slash = strrchr(own, '/')))
+	strcpy(own, own_path());
+	slash = strrchr(own, '/');
+	if (!slash)
 		return false;
 	*slash = '\0';
 	return candidate(&places[name], own, places[name].built, dir);
@@ -75,7 +94,9 @@ bool place_find(enum place_name name, char *dir)
 	char own[PATH_MAX];
 	char *slash;
 
-	if (!realpath("/proc/self/exe", own) || !(slash = strrchr(own, '/'))) {
+	strcpy(own, own_path());
+	slash = strrchr(own, '/');
+	if (!slash) {
 		if (candidate(place, "", place->installed, dir))
 			return true;
 		report_no_proc();

@@ -15,6 +15,13 @@ enum place_name { PLACE_LIBRARIES, PLACE_TOOLS, PLACE_MANUAL, PLACE_SCENARIOS, P
  */
 bool place_find(enum place_name name, char *dir);
 
+/*
+ * To be called before this process changes its mount namespace. The kernel removes the mounts of a
+ * namespace that has no process, and /proc/self/exe then has a wrong path if this program is on one
+ * of them.
+ */
+void places_remember(void);
+
 /* Whether place_find() finds the directory in a build tree. */
 bool place_is_built(enum place_name name);
 

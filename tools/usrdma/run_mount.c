@@ -16,6 +16,7 @@
 #include "ipc/known_uid.h"
 #include "sysfs/devices.h"
 #include "sysfs/snapshot.h"
+#include "places.h"
 #include "view_mount.h"
 
 /*
@@ -111,6 +112,7 @@ static int namespaces_enter(bool *is_usable)
 	int ret;
 
 	*is_usable = true;
+	places_remember();
 	if (!unshare(CLONE_NEWNS))
 		return 0;
 	*is_usable = daemon_is_usable();
