@@ -407,7 +407,8 @@ def since_a_time(lab):
     (old, _), _ = mistake(lab, "past_end")
     second = int(time.time())
     wait_until(lambda: int(time.time()) > second, lab.seconds(10), "the next second of the clock")
-    begin = time.localtime()
+    # Without an argument localtime() reads a clock that lags behind time().
+    begin = time.localtime(time.time())
     (new, _), _ = mistake(lab, "wrong_rkey")
     for text in (time.strftime("%Y-%m-%d %H:%M:%S", begin), time.strftime("%Y-%m-%dT%H:%M:%S", begin),
                  time.strftime("%H:%M:%S", begin)):

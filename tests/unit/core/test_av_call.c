@@ -28,7 +28,7 @@ static struct fake fake;
 
 /* The daemon. */
 static struct {
-	unsigned int requests; /* AV_RESOLVE */
+	_Atomic unsigned int requests; /* AV_RESOLVE */
 	struct ipc_av_resolve last;
 	int status; /* of the reply */
 	uint32_t flags;
