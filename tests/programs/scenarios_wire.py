@@ -60,7 +60,7 @@ ROWS = (
         why=r"connection with 10\.88\.0\.2:\d+ ended, and the peer did not confirm it \(no DREP\)\n",
         trace=(r"fault: mad.send drop pass \d+ op DREQ pid \d+", r"\[{pid}\] cm event: .* RDMA_CM_EVENT_DISCONNECTED"),
         shown=("RC Send Only",)),
-    Row("peer-hangs", "ib_write_bw", perftest(WIRE, "ib_write_bw", "-s", 64, "-t", 1, "-u", 14),
+    Row("peer-hangs", "ib_write_bw", perftest(WIRE, "ib_write_bw", "-s", 64, "-t", 1, "-u", 12),
         conditions=("pid={peer}",),
         message=PERFTEST_MESSAGE, why=r"RDMA WRITE of 64 bytes .* " + RETRIES,
         trace=(r"\[{pid}\] retransmission: qpn {qpn} ",),
