@@ -174,6 +174,8 @@ def names_are_escaped(lab):
     usrdma(lab, "fault", "add", "message:drop:prog=<script>")
     if lab.isolated and os.geteuid() == 0:
         for argv in (("link", "add", "name", INTERFACE, "type", "veth", "peer", "name", "plain"),
+                     # A later case compares the devices: no address may become valid in between.
+                     ("link", "set", INTERFACE, "addrgenmode", "none"),
                      ("address", "add", "10.78.0.1/24", "dev", INTERFACE),
                      ("link", "set", INTERFACE, "up"), ("link", "set", "plain", "up")):
             subprocess.run(["ip", *argv], check=True)
