@@ -120,9 +120,8 @@ static int role_take(struct session *session, uint32_t role)
 
 /*
  * Handles the first message. The offsets of magic and version are the same in all protocol
- * versions, so that a client of another version gets an error reply,
- * a struct ipc_version_reply. Returns the status of the
- * reply, or 1: the message is not a HELLO.
+ * versions, so that a client of another version gets an error reply, struct ipc_version_reply.
+ * Returns the status of the reply, or 1: the message is not a HELLO.
  */
 static int daemon_session_hello(struct session *session, struct request *request, size_t len)
 {

@@ -34,7 +34,8 @@ ACCESS_TO_PROCESSES = ("process_vm_readv", "process_vm_writev", "pidfd_getfd", "
 # Each rule: the call, the error, and conditions (argument, mask, value): the argument with this mask has the value.
 # All conditions of a rule must hold.
 SANDBOXES = {
-    # Docker until version 19.03, and later versions without the capabilities that permit these calls.
+    # Calls that the profile of Docker 20.10 refuses without additional capabilities. ptrace(2), which it permits, is
+    # refused as well.
     "docker": [(name, errno.EPERM) for name in (
         *ACCESS_TO_PROCESSES, "process_madvise", "userfaultfd", "unshare", "setns", "mount", "umount2",
         "perf_event_open", "bpf", "io_uring_setup", "io_uring_enter", "io_uring_register", "mbind", "set_mempolicy",

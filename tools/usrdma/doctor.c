@@ -22,11 +22,6 @@ static void doctor_print(void *ctx, const struct doctor_finding *finding)
 		printf("         try: %s\n", finding->mend);
 }
 
-static const char *plural(unsigned int count)
-{
-	return count == 1 ? "" : "s";
-}
-
 int command_doctor(int argc, char **argv)
 {
 	struct doctor doctor = {.found = doctor_print};
@@ -43,8 +38,8 @@ int command_doctor(int argc, char **argv)
 	doctor_run(&doctor, report, &daemon);
 	if (argc == 2)
 		doctor_check_host(&doctor, argv[1]);
-	printf("%u problem%s, %u warning%s\n", doctor.problems, plural(doctor.problems),
-	       doctor.warnings, plural(doctor.warnings));
+	printf("%u problem%s, %u warning%s\n", doctor.problems, report_plural(doctor.problems),
+	       doctor.warnings, report_plural(doctor.warnings));
 	json_object_put(report);
 	return doctor.problems ? EXIT_FAILURE : EXIT_SUCCESS;
 }

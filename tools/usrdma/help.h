@@ -12,7 +12,7 @@ struct help_command {
 	const char *text;     /* lines, each after 6 blanks */
 	const char *examples; /* command lines, in the help of this command only */
 	const char *words;    /* options and actions, separated by blanks */
-	const char *values;   /* options whose value is a word of the user, separated by blanks */
+	const char *values;   /* options with a value, separated by blanks */
 };
 
 extern const struct help_command help_commands[];

@@ -111,8 +111,6 @@ static uint64_t process_mrs(json_object *process)
 /* The counters of all groups. `pid` is NULL for the sums of all processes. */
 static void print_events(const char *metric, json_object *counters, const char *pid)
 {
-	if (!counters)
-		return;
 	json_object_object_foreach(report_object(counters), group, events)
 	{
 		json_object_object_foreach(report_object(events), event, value)

@@ -124,6 +124,11 @@ json_object *report_object(json_object *object)
 	return empty;
 }
 
+const char *report_plural(size_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
 bool report_program(uint64_t pid, char program[REPORT_PROGRAM_BYTES])
 {
 	char path[64];

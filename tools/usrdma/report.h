@@ -35,14 +35,20 @@ uint64_t report_qpn(json_object *qp, const char *key);
  */
 const char *report_counter_title(const char *key);
 
-/* The number of elements of a list; 0 if it is not a list. */
+/*
+ * The number of elements of a list; 0 if the value is of another type or absent. json-c ends the
+ * process if another value is asked for its length, and the daemon of another user may send any.
+ */
 size_t report_length(json_object *list);
 
-/* The object itself, or an empty one if it is not an object: daemons are not trusted. */
+/* The object itself, or an empty one if the value is of another type or absent. */
 json_object *report_object(json_object *object);
 
 /* Of /proc/PID/comm, with the NUL byte. */
 #define REPORT_PROGRAM_BYTES 16
+
+/* The ending of a noun after this number: "s", or "" after 1. */
+const char *report_plural(size_t count);
 
 /*
  * Reads the name of a running program, which can contain any bytes. false: no such process in this

@@ -65,8 +65,6 @@ static void print_mrs(json_object *process)
 /* Prints the counters that are not 0, one line for each group. */
 static void print_counters(json_object *counters, const char *indent)
 {
-	if (!counters)
-		return;
 	json_object_object_foreach(report_object(counters), group, numbers)
 	{
 		const char *separator = " ";

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -95,7 +94,7 @@ struct process {
 	uint64_t uid;
 	uint64_t qps;
 	uint64_t mrs;
-	char program[32];
+	char program[REPORT_PROGRAM_BYTES];
 	uint64_t counts[COLUMN_COUNT];
 	double rates[COLUMN_COUNT];
 };
@@ -162,7 +161,6 @@ static void count_group(struct process *process, const char *group, json_object 
 static void process_read(struct process *process, json_object *from)
 {
 	json_object *counters = json_object_object_get(from, "counters");
-	char path[PATH_MAX];
 
 	*process = (struct process){
 		.pid = number_of(from, "pid"),
@@ -170,12 +168,9 @@ static void process_read(struct process *process, json_object *from)
 		.qps = number_of(from, "qp_count"),
 		.mrs = number_of(from, "mr_count"),
 	};
-	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/comm", process->pid);
-	if (!file_first_line(path, process->program, sizeof(process->program)))
+	if (!report_program(process->pid, process->program))
 		strcpy(process->program, "?");
 	printable_string(process->program);
-	if (!counters)
-		return;
 	json_object_object_foreach(report_object(counters), group, events)
 		count_group(process, group, events);
 }

@@ -256,8 +256,6 @@ void section_connections(FILE *out, const struct bug_report *report)
 /* The counters of a group that are not 0. `pid`: of this process. */
 static void print_group(FILE *out, const char *pid, const char *group, json_object *numbers)
 {
-	if (!json_object_is_type(numbers, json_type_object))
-		return;
 	json_object_object_foreach(report_object(numbers), name, number)
 	{
 		if (!json_object_is_type(number, json_type_int) || !json_object_get_uint64(number))
@@ -272,8 +270,6 @@ static void print_group(FILE *out, const char *pid, const char *group, json_obje
 
 static void print_counters(FILE *out, json_object *counters, const char *pid)
 {
-	if (!json_object_is_type(counters, json_type_object))
-		return;
 	json_object_object_foreach(report_object(counters), group, numbers)
 	{
 		print_group(out, pid, group, numbers);

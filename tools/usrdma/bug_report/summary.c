@@ -7,11 +7,6 @@
 #include "html.h"
 #include "sections.h"
 
-static const char *plural(size_t count)
-{
-	return count == 1 ? "" : "s";
-}
-
 static void item_begin(FILE *out, const char *class)
 {
 	fprintf(out, "<li class=\"%s\">", class);
@@ -35,7 +30,7 @@ static void summarize_failures(FILE *out, const struct bug_report *report)
 
 	item_begin(out, !report->has_failures ? "u-warn" : count ? "u-bad" : "u-good");
 	if (report->has_failures)
-		html_format(out, "%zu failure%s%s", count, plural(count),
+		html_format(out, "%zu failure%s%s", count, report_plural(count),
 			    count > 1 ? "; the newest is the title" : "");
 	else
 		fputs("Failures are not known", out);
@@ -46,7 +41,8 @@ static void summarize_doctor(FILE *out, const struct doctor *doctor)
 {
 	item_begin(out, doctor->problems ? "u-bad" : doctor->warnings ? "u-warn" : "u-good");
 	html_format(out, "Doctor: %u problem%s, %u warning%s", doctor->problems,
-		    plural(doctor->problems), doctor->warnings, plural(doctor->warnings));
+		    report_plural(doctor->problems), doctor->warnings,
+		    report_plural(doctor->warnings));
 	fputs("</li>\n", out);
 }
 
@@ -78,7 +74,7 @@ static void summarize_state(FILE *out, const struct bug_report *report)
 	item_begin(out, !report->state ? "u-bad" : devices ? "u-good" : "u-warn");
 	if (report->state)
 		html_format(out, "Daemon %s: %zu device%s, %zu process%s",
-			    text_of(daemon, "version"), devices, plural(devices), processes,
+			    text_of(daemon, "version"), devices, report_plural(devices), processes,
 			    processes == 1 ? "" : "es");
 	else
 		html_format(out, "The daemon sent no report: %s", strerror(-report->daemon.error));
