@@ -199,10 +199,11 @@ def example_of_debugging_guide_is_current(lab):
         page = re.search(r"^\$ USRDMA_FAULT=(\S+) usrdma run rping -s (.*) &\n(.*\n)+?```", file.read(), re.M)
     _, printed, texts = traced_rping(lab, "roce", page.group(1), *page.group(2).split())
     shown, now = rows(page.group(0)), rows(printed)
-    # On a slow machine there may be more retransmissions.
+    # On a slow machine there may be more retransmissions, of which the last can arrive after the end of the queue pair.
     check(set(shown) <= set(now), f"page: {shown}\nnow: {now}\n{printed}")
-    for label in ("SEND", "RDMA WRITE", "RDMA READ", "payload", "lost packets"):
+    for label in ("SEND", "RDMA WRITE", "RDMA READ", "payload"):
         check(shown[label] == now[label], f"{label}: {shown[label]} on the page, now {now[label]}\n{printed}")
+    check(shown["lost packets"][0] == now["lost packets"][0] == "1", f"lost packets {now['lost packets']}\n{printed}")
     check("! 1 injected fault" in page.group(0) and "! 1 injected fault" in printed, printed)
     check("RDMA WRITE 20,000 bytes" in texts, texts)
 
